@@ -231,7 +231,7 @@ adaptive_note <- function(adaptive, digits) {
     ))
   }
   paste0(
-    "Adaptive, ", adaptive$method, ": ", widths, ".",
+    "Adaptive by method \"", adaptive$method, "\": ", widths, ".",
     if (!is.null(gain)) {
       paste0(
         " They change the leave-one-out log-likelihood by ", format(gain, digits = 2), " nats per point",

@@ -4,12 +4,12 @@
 # ---- points -----------------------------------------------------------------------------------
 
 # Returns a double matrix with a row for each point, without row names. `d`, `names`: required columns, those of `like`;
-# `infinite`: TRUE allows values that are not finite; `single`: TRUE allows a single_points() as result.
+# TRUE allows with `infinite` values that are not finite, with `single` a single_points() as result, with `none` no rows.
 check_points <- function(x, arg, d = NULL, names = NULL, like = "the training points", infinite = FALSE,
-                         single = FALSE) {
+                         single = FALSE, none = FALSE) {
   points <- if (single && is_float32(x)) as_single(x) else as_points(x, arg, d)
   size <- dim(points)
-  if (size[1] == 0) stop_argument(arg, "must have at least one row: found none")
+  if (size[1] == 0 && !none) stop_argument(arg, "must have at least one row: found none")
   if (size[2] == 0) stop_argument(arg, "must have at least one column: found none")
   if (!is.null(d) && (size[2] != d || !is.null(dimnames(points)))) points <- match_columns(points, arg, d, names, like)
   if (!infinite) check_finite(points, arg)

@@ -65,13 +65,13 @@ user_call <- function() {
 describe <- function(value) {
   if (is.null(value)) return("NULL")
   if (is.function(value)) return("a function")
-  if (is.data.frame(value)) {
-    return(paste("a data frame with", length(value), ngettext(length(value), "column", "columns")))
-  }
-  kind <- if (is.object(value)) paste0("an object of class ", shorten(class(value)[1])) else typeof(value)
+  n <- length(value)
+  if (is.data.frame(value)) return(paste("a data frame with", n, ngettext(n, "column", "columns")))
+  if (is.object(value)) return(paste("an object of class", shorten(class(value)[1])))
+  kind <- sub("double", "numeric", typeof(value))
   if (length(dim(value)) == 2) return(paste("a", nrow(value), "x", ncol(value), kind, "matrix"))
-  if (!is.atomic(value) || is.object(value)) return(kind)
-  if (length(value) != 1) return(paste(if (kind == "integer") "an" else "a", kind, "vector of length", length(value)))
+  if (!is.atomic(value)) return(kind)
+  if (n != 1) return(paste(if (kind == "integer") "an" else "a", kind, "vector of length", n))
   if (is.character(value)) quote_text(value) else format(value, digits = 7)
 }
 

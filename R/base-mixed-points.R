@@ -12,6 +12,7 @@ has_levels <- function(x) is.list(x) && any(vapply(x, is_levels, NA))
 mixed_points <- function(x, arg) {
   x <- as.list(x)
   of_levels <- vapply(x, is_levels, NA)
+  if (length(x[[1]]) == 0) stop_argument(arg, "must have at least one row: found none")
   if (!has_names(names(x))) stop_argument(arg, "must have different names for all columns")
   columns <- Map(\(column, name) check_not_identifier(column, name, arg), x[of_levels], names(x)[of_levels])
   columns <- lapply(columns, mixed_column)
@@ -44,7 +45,6 @@ encode <- function(numbers, levels, columns, arg) {
   # do.call() would fail for names of more than 10,000 bytes
   codes <- matrix(unlist(codes), ncol = length(codes), dimnames = list(NULL, names(columns)))
   points <- cbind(if (length(numbers) > 0) as_points(list2DF(numbers), arg), codes)
-  if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   check_finite(points, arg, missing = TRUE)
   points
 }

@@ -6,9 +6,7 @@ formula_data <- function(call, data, frame) {
   terms <- check_terms(attr(made, "terms"))
   list(
     points = frame_points(made, terms, "formula", levels = TRUE),
-    weights = stats::model.weights(made),
-    terms = terms,
-    variables = data_variables(terms, data)
+    weights = stats::model.weights(made), terms = terms, variables = data_variables(terms, data)
   )
 }
 
@@ -98,12 +96,12 @@ check_terms <- function(terms) {
 }
 
 # Columns of a model frame as a double matrix, which may have values that are not finite.
-frame_points <- function(data, terms, arg, levels = FALSE) {
+frame_points <- function(data, terms, arg, levels = FALSE, none = FALSE) {
   columns <- term_columns(data, terms)
   if (levels && has_levels(columns)) return(mixed_points(apart(columns), arg))
   check_numeric_columns(columns, arg)
   parts <- lapply(names(columns), \(name) name_columns(unclass(columns[[name]]), name))
-  check_points(do.call(cbind, parts), arg, infinite = TRUE)
+  check_points(do.call(cbind, parts), arg, infinite = TRUE, none = none)
 }
 
 # Selected by position, as labels of terms may have backticks.
@@ -122,14 +120,13 @@ name_columns <- function(column, name) {
 
 # The points in `newdata` for a fit by formula.
 formula_newdata <- function(object, newdata, arg = "newdata") {
-  frame_points(newdata_frame(object, newdata, arg), object$terms, arg)
+  frame_points(newdata_frame(object, newdata, arg), object$terms, arg, none = TRUE)
 }
 
 newdata_frame <- function(object, newdata, arg) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   check_is(is.data.frame(newdata), newdata, arg, "a data frame with the variables of the formula")
   check_none_lacking(names(newdata), arg, object$variables, "the variables of the formula")
-  if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))

@@ -71,9 +71,7 @@ kde_conditional.flash_kde <- function(object, given, ...) {
 # Checks `given`: list(dims, values, codes), the numeric variables, their values as a matrix of one row, and for a fit
 # with categories the codes of the given ones.
 check_given <- function(given, object) {
-  if (is.data.frame(given) && nrow(given) != 1) {
-    stop_argument("given", "must be one row of values: found ", nrow(given))
-  }
+  if (is.data.frame(given) && nrow(given) != 1) stop_argument("given", "must be one row of values: found ", nrow(given))
   given_values(object, given)
 }
 

@@ -151,7 +151,5 @@ check_loo <- function(object, arg = "loo") {
       ": compute them for the original fit", if (object$debiased_in > object$d) ", or use kde_marginal(debias = TRUE)"
     ), user_call()))
   }
-  if (!can_leave_out(object)) {
-    stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
-  }
+  if (!can_leave_out(object)) stop_argument(arg, "needs at least two points of positive weight: found ", n_used(object))
 }

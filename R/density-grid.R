@@ -31,7 +31,8 @@ levels_shown <- function(part, prob, n_samples = max(10000 / part$panels, 1000),
   log_levels(part$density, prob, part$control, n_samples, seed, part$panels)
 }
 
-# Debiased points may lie beyond the data.
+# Debiased points may lie beyond the data. Without a given margin, no more is shown of kernels with local factors
+# than what is above 1/1000 of the peak.
 #' @export
 shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
   used <- used_rows(object)
@@ -39,7 +40,14 @@ shown_range.default <- function(object, axis, margin = GRID_MARGIN) {
   x <- shown_points(object)[used, axis]
   factors <- kernel_widths(object)[used]
   if (is.null(factors)) return(range(object$x[used, axis], x) + c(-1, 1) * margin * sd)
-  c(min(x - margin * sd * factors), max(x + margin * sd * factors))
+  if (missing(margin)) {
+    height <- kernel_weights(object)[used] / factors
+    at <- x[spread_rows(length(x), 200)]
+    peak <- max(vapply(at, \(at) sum(height * exp(-((at - x) / (sd * factors))^2 / 2)), 0))
+    margin <- pmin(margin, sqrt(2 * pmax(log(1000 * height / peak), 0)))
+  }
+  reach <- margin * sd * factors
+  c(min(x - reach), max(x + reach))
 }
 
 # Adaptive estimates have nodes for the narrow kernels, and evenly spaced nodes for the wide ones.

@@ -14,21 +14,20 @@ rectangle_probability.polygon <- function(object, lower, upper, control) {
   vapply(seq_len(nrow(upper)), \(i) {
     if (anyNA(c(lower[i, ], upper[i, ]))) return(NA_real_)
     rings <- rings_in_box(object$support$polygon, lower[i, ], upper[i, ])
-    if (is.null(rings)) return(0)
+    if (length(rings) == 0) return(0)
     masses <- polygon_mass(points, rings, fit_factor(inner), inner$adaptive$factors, control)
     min(sum(weights * masses) / total_weight(object), 1)
   }, 0)
 }
 
-# The rings of the part of a polygon in a box, NULL if it has no area. Each ring is cut at each side of the box (Sutherland
-# and Hodgman 1974).
+# The rings of the part of a polygon in a box, cut at each side (Sutherland and Hodgman 1974). Parts of one ring remain connected
+# along that side, there and back, where integrals cancel.
 rings_in_box <- function(rings, lower, upper) {
   for (k in 1:2) {
     rings <- lapply(rings, ring_below, k, upper[k], 1)
     rings <- lapply(rings, ring_below, k, lower[k], -1)
   }
-  rings <- Filter(\(ring) nrow(ring) > 3 && ring_area(ring) != 0, rings)
-  if (length(rings) > 0) tryCatch(as_rings(rings), flashkernel_error_argument = \(e) NULL)
+  Filter(\(ring) nrow(ring) > 3, rings)
 }
 
 # The part of a ring with sign * x[k] <= sign * limit.
@@ -41,9 +40,9 @@ ring_below <- function(ring, k, limit, sign) {
   share <- (limit - from[, k]) / (to[, k] - from[, k])
   met <- from + share * (to - from)
   met[, k] <- limit
-  parts <- lapply(seq_len(nrow(from)), \(i) rbind(if (crosses[i]) met[i, ], if (inside(to)[i]) to[i, ]))
-  cut <- do.call(rbind, parts)
-  if (is.null(cut)) ring[0, , drop = FALSE] else rbind(cut, cut[1, ])
+  in_turn <- matrix(t(cbind(met, to)), ncol = 2, byrow = TRUE)
+  cut <- in_turn[as.vector(rbind(crosses, inside(to))), , drop = FALSE]
+  rbind(cut, cut[seq_len(min(nrow(cut), 1)), ])
 }
 
 # The probability that coordinate `axis` is at most q.

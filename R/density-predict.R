@@ -22,7 +22,7 @@ new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
   # newdata_rows() looks for infinite values
   if (!is.null(object$names)) newdata <- own_columns(newdata, arg, object$names)
-  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE)
+  check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE, none = TRUE)
 }
 
 # The finite rows of newdata, and how a result at them becomes one for all rows, given its value at infinity: rows
@@ -64,7 +64,6 @@ predict_at <- function(object, at, type, se.fit, loo, control, restore = \(resul
   } else {
     object$n
   }
-  if (m == 0) return(empty_prediction(object, type, se.fit, restore))
   # the result, its log and its error; on the safe side, a whitened copy of either side
   arg <- if (is.null(at)) "object" else "newdata"
   copies <- if (is.null(object$centred)) 1 else 2
@@ -80,13 +79,6 @@ predict_at <- function(object, at, type, se.fit, loo, control, restore = \(resul
   se <- if (type == "density") exp(log_se) else exp(log_se - estimate$log_abs)
   se[is.nan(fit) | is.infinite(se)] <- NaN
   list(fit = restore(fit, at_infinity), se.fit = restore(se, if (type == "density") 0 else NaN))
-}
-
-empty_prediction <- function(object, type, se.fit, restore) {
-  if (type == "score") return(restore(matrix(0, 0, object$d, dimnames = list(NULL, point_names(object))), NaN))
-  fit <- restore(numeric(), if (type == "density") 0 else -Inf)
-  if (!se.fit) return(fit)
-  list(fit = fit, se.fit = restore(numeric(), if (type == "density") 0 else NaN))
 }
 
 signed_log <- function(estimate) {

@@ -59,7 +59,7 @@ rectangles_of <- function(kernels, lower, upper, control) {
   between <- kernels$R[lower.tri(kernels$R)]
   if (all(abs(between) < 1e-14)) return(list(p = exact_rectangles(kernels, lower, upper, 0, control)))
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))
-  sampled_rectangles(kernels, lower, upper, control)
+  averaged_rectangles(kernels, lower, upper, control)
 }
 
 exact_rectangles <- function(kernels, lower, upper, correlation, control) {
@@ -82,34 +82,66 @@ slope_at <- function(f, x, step) {
 
 # ---- correlated kernels in three dimensions and more ------------------------------------------
 
-# Independent shifts of the lattice. It has as many nodes as few points leave time for: the fewer points, the more
-# does each kernel matter.
-LATTICE_SHIFTS <- 8
-lattice_size <- function(n) 2^round(log2(min(max(4e6 / n, 128), 4096)))
-
-# A kernel of correlations R is one of variance delta, the least eigenvalue, with independent coordinates, moved by
-# A e: R = delta I + A A', e of d - 1 independent Gaussians or fewer. Rectangles are exact given e, and a smooth
-# function of it is left to average, by a lattice.
-sampled_rectangles <- function(kernels, lower, upper, control) {
-  eigen <- eigen(kernels$R, symmetric = TRUE)
-  d <- length(eigen$values)
-  A <- eigen$vectors[, -d, drop = FALSE] %*% diag(sqrt(pmax(eigen$values[-d] - eigen$values[d], 0)), d - 1)
-  classes <- if (is.null(kernels$factors)) {
-    list(factors = 1, rows = list(seq_along(kernels$weights)))
-  } else {
-    width_classes(kernels$factors)
-  }
-  nodes <- lattice_nodes(d - 1, lattice_size(length(kernels$weights)))
-  by_shift <- lapply(seq_len(LATTICE_SHIFTS), function(shift) {
-    moves <- A %*% t(nodes[[shift]])
-    share_stage(control, (shift - 1) / LATTICE_SHIFTS, 1 / LATTICE_SHIFTS)
+# With R = diag(D) + A A' a kernel has independent coordinates of variances D, moved by A e, e a standard Gaussian. Given e
+# rectangles are exact, which leaves the average of a smooth function of e.
+averaged_rectangles <- function(kernels, lower, upper, control) {
+  split <- independent_part(kernels$R)
+  A <- sqrt(split$D) * split$vectors %*% diag(sqrt(split$excess), length(split$excess))
+  classes <- width_classes(if (is.null(kernels$factors)) 1 + 0 * kernels$weights else kernels$factors)
+  rules <- gaussian_rules(split$excess, length(kernels$weights), 1e-6)
+  p <- matrix(vapply(seq_along(rules), function(i) {
+    share_stage(control, (i - 1) / length(rules), 1 / length(rules))
     of_variance <- \(s) Reduce(`+`, Map(sqrt(s) * classes$factors, classes$rows, f = \(factor, rows) {
-      mean_over_moves(kernels, rows, factor * sqrt(eigen$values[d]), lower, upper, factor * moves, control)
+      rule <- list(moves = factor * A %*% t(rules[[i]]$nodes), weights = rules[[i]]$weights)
+      mean_over_moves(kernels, rows, factor * sqrt(split$D), lower, upper, rule, control)
     }))
     corrected_at_one(of_variance, kernels)
-  })
-  p <- do.call(cbind, by_shift)
-  list(p = rowMeans(p), error = 3 * apply(p, 1, stats::sd) / sqrt(LATTICE_SHIFTS))
+  }, numeric(ncol(upper))), ncol(upper))
+  list(p = rowMeans(p), error = if (ncol(p) > 1) 3 * apply(p, 1, stats::sd) / sqrt(ncol(p)))
+}
+
+# list(D, excess, vectors): A = sqrt(D) * vectors %*% diag(sqrt(excess)). The D of largest product leaves least to average: 1 /
+# rowSums(W^2), W W' the multiplier of R - diag(D) >= 0. Each row of W in turn has its best value in closed form.
+independent_part <- function(R) {
+  W <- diag(nrow(R))
+  D <- rep(1, nrow(R))
+  for (sweep in 1:1000) {
+    before <- D
+    for (k in seq_along(D)) {
+      pull <- -colSums(R[k, -k] * W[-k, , drop = FALSE])
+      size <- sqrt(sum(pull^2))
+      if (size > 0) W[k, ] <- pull / size * (size + sqrt(size^2 + 4)) / 2
+      D[k] <- 1 / sum(W[k, ]^2)
+    }
+    if (all(abs(D - before) < 1e-10 * D)) break
+  }
+  eigen <- eigen(R / sqrt(outer(D, D)), symmetric = TRUE)
+  excess <- eigen$values / min(eigen$values) - 1
+  used <- excess > 1e-8 | seq_along(D) == 1
+  list(D = min(eigen$values) * D, excess = excess[used], vectors = eigen$vectors[, used, drop = FALSE])
+}
+
+# Rules list(nodes, weights) for averages over standard Gaussians: one with errors below `tolerance`, if it needs no more nodes
+# than lattices with independent shifts, whose averages differ by their errors. These have more nodes for fewer points.
+LATTICE_SHIFTS <- 8
+gaussian_rules <- function(excess, n, tolerance) {
+  size <- 2^round(log2(min(max(4e6 / n, 128), 4096)))
+  rule <- smooth_rule(excess, tolerance, size * LATTICE_SHIFTS)
+  if (is.null(rule)) lattice_rules(length(excess), size) else list(rule)
+}
+
+# The density of e times a product of distribution functions has a Fourier transform that decays as a Gaussian of variances
+# 1 + excess. Its sum over a lattice errs by the transform at the dual lattice. The integers and the integers plus 1/2 have
+# a dual with half of the points, of which the nearest are sqrt(2) away. NULL: it has more than `most` nodes.
+smooth_rule <- function(excess, tolerance, most) {
+  reach <- sqrt(-2 * log(tolerance))
+  steps <- sqrt(2) * 2 * pi / (reach * sqrt(1 + excess))
+  d <- length(excess)
+  if (2 * pi^(d / 2) / gamma(d / 2 + 1) * prod(reach / steps) > most) return(NULL)
+  from <- \(start) as.matrix(expand.grid(lapply(steps, \(h) h * (start + seq(-ceiling(reach / h), reach / h)))))
+  nodes <- rbind(from(0), from(0.5))
+  nodes <- nodes[rowSums(nodes^2) < reach^2, , drop = FALSE]
+  list(nodes = nodes, weights = exp(-rowSums(nodes^2) / 2))
 }
 
 # P - P' for "laplace" and P - P' + P'' / 2 for "laplace6", where P(s) is the probability under kernels of variance s. The
@@ -123,41 +155,30 @@ corrected_at_one <- function(P, kernels) {
   first + (270 * both(1) - 27 * both(2) + 2 * both(3) - 490 * P(1)) / (180 * step^2) / 2
 }
 
-# Kernels `rows` of one sd, their mean over the columns of `moves`. So many rectangles at a time as take 8 MB a
-# limit.
-mean_over_moves <- function(kernels, rows, sd, lower, upper, moves, control) {
+# Kernels `rows` of sds `sd`, their mean over the moves of a rule. So many rectangles at a time as take 8 MB a limit.
+mean_over_moves <- function(kernels, rows, sd, lower, upper, rule, control) {
   part <- list(x = kernels$x[, rows, drop = FALSE] / sd, weights = kernels$weights[rows], laplace = FALSE)
   m <- ncol(upper)
-  pieces <- split(seq_len(ncol(moves)), ceiling(seq_len(ncol(moves)) * m / 1e6 * nrow(upper)))
+  all <- seq_len(ncol(rule$moves))
+  weights <- rep_len(rule$weights, length(all))
   moved <- \(limits, piece) {
-    (limits[, rep(seq_len(m), length(piece)), drop = FALSE] - moves[, rep(piece, each = m), drop = FALSE]) / sd
+    (limits[, rep(seq_len(m), length(piece)), drop = FALSE] - rule$moves[, rep(piece, each = m), drop = FALSE]) / sd
   }
-  sums <- lapply(pieces, \(piece) {
+  Reduce(`+`, lapply(split(all, ceiling(all * m / 1e6 * nrow(upper))), \(piece) {
     found <- exact_rectangles(part, moved(lower, piece), moved(upper, piece), 0, control)
-    rowSums(matrix(found, m))
-  })
-  Reduce(`+`, sums) / ncol(moves)
+    drop(matrix(found, m) %*% weights[piece])
+  })) / sum(weights)
 }
 
-# Gaussian nodes, a matrix for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section
-# 4.2.2), which makes of any function a periodic one.
-lattice_nodes <- function(d, size) {
-  step <- sqrt(first_primes(d))
+# A rule for each shift: multiples of the roots of primes, folded (Genz and Bretz 2009, section 4.2.2), which makes of any
+# function a periodic one.
+lattice_rules <- function(d, size) {
+  primes <- Filter(\(k) sum(k %% seq_len(k) == 0) == 2, seq_len(4 + 2 * d * log(d + 2)))
   shifts <- with_fixed_seed(matrix(stats::runif(d * LATTICE_SHIFTS), d))
   lapply(seq_len(LATTICE_SHIFTS), function(shift) {
-    place <- outer(seq_len(size), step) + rep(shifts[, shift], each = size)
-    stats::qnorm(abs(2 * (place - floor(place)) - 1))
+    place <- outer(seq_len(size), sqrt(primes[seq_len(d)])) + rep(shifts[, shift], each = size)
+    list(nodes = stats::qnorm(abs(2 * (place - floor(place)) - 1)), weights = 1)
   })
-}
-
-first_primes <- function(count) {
-  primes <- 2
-  while (length(primes) < count) {
-    candidate <- primes[length(primes)] + 1
-    while (any(candidate %% primes == 0)) candidate <- candidate + 1
-    primes <- c(primes, candidate)
-  }
-  primes
 }
 
 # ---- arguments --------------------------------------------------------------------------------
@@ -178,5 +199,5 @@ cdf_of_rectangles <- function(object, q, lower) {
 limit_rows <- function(object, limits, arg) {
   if (is.null(limits)) stop_argument(arg, "must be given")
   limits <- own_columns(limits, arg, object$names)
-  check_points(limits, arg, d = object$d, names = object$names, infinite = TRUE)
+  check_points(limits, arg, d = object$d, names = object$names, infinite = TRUE, none = TRUE)
 }

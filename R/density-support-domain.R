@@ -122,11 +122,12 @@ folded <- function(domain, points) {
 
 # The probability inside the domain of the kernel of variance f^2 L L' at each working point.
 kernel_masses <- function(domain, points, L, factors, control) {
-  if (!is.null(domain$polygon)) return(polygon_mass(points, domain$polygon, L, factors, control))
   bounded <- which(domain$kind == "mass")
   sds <- factor_sds(L)
   aslant <- !is_diagonal(L) && any(abs(stats::cov2cor(tcrossprod(L)) - diag(nrow(L)))[bounded, ] > 1e-12)
-  if (aslant) return(correlated_masses(domain, points, L, factors, control))
+  if (aslant || !is.null(domain$polygon)) {
+    return(polygon_mass(points, domain_rings(domain, points, L, factors), L, factors, control))
+  }
   mass <- 1
   for (k in bounded) {
     below <- \(bound) stats::pnorm((bound - points[, k]) / (sds[k] * if (is.null(factors)) 1 else factors))
@@ -135,9 +136,9 @@ kernel_masses <- function(domain, points, L, factors, control) {
   mass
 }
 
-# kernel_masses() for a correlated bandwidth in two columns, as the probability of a rectangle. Missing bounds are
-# replaced by sides beyond the cutoff radius of all kernels.
-correlated_masses <- function(domain, points, L, factors, control) {
+# The rings of a domain in two columns. Missing bounds are replaced by sides beyond the cutoff radius of all kernels.
+domain_rings <- function(domain, points, L, factors = NULL) {
+  if (!is.null(domain$polygon)) return(domain$polygon)
   if (nrow(L) > 2) {
     stop_argument("bandwidth", "must be diagonal for method = \"mass\" in more than two columns: found a full matrix")
   }
@@ -145,5 +146,5 @@ correlated_masses <- function(domain, points, L, factors, control) {
   low <- pmax(ifelse(domain$kind == "mass", domain$lower, -Inf), apply(points, 2, min) - reach)
   high <- pmin(ifelse(domain$kind == "mass", domain$upper, Inf), apply(points, 2, max) + reach)
   corners <- rbind(low, c(high[1], low[2]), high, c(low[1], high[2]))
-  polygon_mass(points, as_rings(unname(corners)), L, factors, control)
+  as_rings(unname(corners))
 }

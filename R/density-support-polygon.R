@@ -197,12 +197,14 @@ in_rings <- function(points, rings) {
 # ---- mass -------------------------------------------------------------------------------------
 
 # The mass inside the rings of the Gaussian of variance f^2 L L' about each point, f its factor. In coordinates
-# where L is the identity; it turns no ring round, for its diagonal is positive.
-polygon_mass <- function(points, rings, L, factors, control) {
+# where L is the identity; it turns no ring round, for its diagonal is positive. With `moments` a matrix: the integrals of
+# u^p, of such coordinates u relative to the point, in the order of domain_moments().
+polygon_mass <- function(points, rings, L, factors, control, moments = FALSE) {
   sides <- ring_sides(rings)
   ends <- whitened_columns(rbind(sides[, 1:2, drop = FALSE], sides[, 3:4, drop = FALSE]), L)
   first <- seq_len(nrow(sides))
   of_sides <- \(ends) if (!is.null(ends)) rbind(ends[, first, drop = FALSE], ends[, -first, drop = FALSE])
   sides <- structure(of_sides(ends), low = of_sides(low_parts(ends)))
-  .Call(ffi_polygon_masses, sides, whitened_columns(points, L), factors, control)
+  found <- .Call(ffi_polygon_masses, sides, whitened_columns(points, L), factors, moments, control)
+  if (moments) matrix(found, nrow(points)) else found
 }

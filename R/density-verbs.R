@@ -13,17 +13,25 @@ as_kind <- function(...) if (length(c(...)) > 0) structure(list(), class = c(...
 is_kind <- function(object, kind) inherits(object$kind, kind)
 
 # `at`: a checked matrix of points, or NULL for the points of the fit, and only then may `loo` (leave each point out) be
-# TRUE. `control`: of start_run() or run_control().
+# TRUE. `control`: of start_run() or run_control(). Methods for sums have at least one row of `at`.
+has_none <- \(at) !is.null(at) && nrow(at) == 0
 
 # list(log_abs, negative, stats): log|density| and whether it is negative (NULL where it cannot be). `factor`: the
 # polynomial that multiplies the kernel.
-log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) UseMethod("log_estimate", object$kind)
+log_estimate <- function(object, at, loo, control, factor = fit_polynomial(object)) {
+  if (has_none(at)) list(log_abs = numeric()) else UseMethod("log_estimate", object$kind)
+}
 
 # The gradient of log|density|, m x d.
-score_estimate <- function(object, at, loo, control) UseMethod("score_estimate", object$kind)
+score_estimate <- function(object, at, loo, control) {
+  if (!has_none(at)) UseMethod("score_estimate", object$kind) else
+    matrix(0, 0, object$d, dimnames = list(NULL, point_names(object)))
+}
 
 # The logarithm of the standard error. `estimate`: of log_estimate() at the same points.
-error_estimate <- function(object, at, loo, control, estimate) UseMethod("error_estimate", object$kind)
+error_estimate <- function(object, at, loo, control, estimate) {
+  if (has_none(at)) numeric() else UseMethod("error_estimate", object$kind)
+}
 
 # n draws from the density without its polynomial, a row each, with standard deviations `inflate` times those of H.
 draw_estimate <- function(object, n, inflate = 1) UseMethod("draw_estimate", object$kind)

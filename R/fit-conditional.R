@@ -165,8 +165,8 @@ response_points <- function(frame, arg) {
     )
   }
   # the columns of cbind() have names of their own
-  if (has_names(colnames(y))) return(check_points(y, arg, infinite = TRUE))
-  check_points(name_columns(unclass(y), name), arg, infinite = TRUE)
+  if (has_names(colnames(y))) return(check_points(y, arg, infinite = TRUE, none = TRUE))
+  check_points(name_columns(unclass(y), name), arg, infinite = TRUE, none = TRUE)
 }
 
 # list(options, search, chose_sds): what fit_kde() takes for the joint density, its bandwidth found.

@@ -23,7 +23,7 @@ kde_bands.flash_conditional <- function(object, newdata = NULL, level = 0.95, ty
 #' @order 3
 #' @export
 confint.flash_conditional <- function(object, parm = NULL, level = 0.95, ...) {
-  band_limits(kde_bands(object, parm, level, ...), level)
+  band_limits(object, parm, level, ...)
 }
 
 # bands_at() of a conditional density.

@@ -40,8 +40,8 @@
 #' * An estimate with `debiasing(nonnegative = TRUE)` is divided by its integral with `correct = FALSE` only.
 #'
 #' @section Cost:
-#' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap. A bootstrap
-#' of an SD-KDE takes \eqn{O(n^2)} for each replicate, and `refit = TRUE` one fit for each.
+#' \eqn{O(nm)} for m points, times `replicates` for a simultaneous band or a bootstrap; of an SD-KDE
+#' \eqn{O(n^2)} for each replicate, and with `refit = TRUE` one fit.
 #'
 #' @param object A fit from [flash_kde()].
 #' @param newdata Points, as for [predict()][predict.flash_kde]. `NULL`: an even grid over the range of the data,
@@ -111,8 +111,7 @@ BAND_COLUMNS <- c("estimate", "lower", "upper", "se")
 band_asked <- function(object, level, type, method, correct, replicates, refit) {
   asked <- list(
     level = check_level(level), type = check_choice(type, c("pointwise", "simultaneous"), "type"),
-    method = check_choice(method, c("asymptotic", "bootstrap"), "method"),
-    corrected = check_flag(correct, "correct"),
+    method = check_choice(method, c("asymptotic", "bootstrap"), "method"), corrected = check_flag(correct, "correct"),
     replicates = check_count(replicates, "replicates", min = 20), estimator = object$estimator, n = n_used(object),
     refit = check_flag(refit, "refit")
   )
@@ -149,10 +148,12 @@ print.kde_bands <- function(x, ...) {
 confint.flash_kde <- function(object, parm, level = 0.95, ...) {
   if (!missing(parm)) newdata_rows(new_points(object, parm, "parm"), stats::na.pass, "parm") # for its errors
   if (missing(parm)) parm <- if (is.null(object$discrete)) object$x else points_frame(object, own_places(object))
-  band_limits(kde_bands(object, parm, level, ...), level)
+  band_limits(object, parm, level, ...)
 }
 
-band_limits <- function(bands, level) {
+band_limits <- function(object, parm, level, newdata, ...) {
+  if (!missing(newdata)) stop_argument("newdata", "is not an argument of confint(). Use `parm`.")
+  bands <- kde_bands(object, parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
   colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
   limits
@@ -174,9 +175,8 @@ band_grid <- function(object, n) {
 # list(estimate, lower, upper, se, critical) at checked points. `asked`: from kde_bands().
 bands_at <- function(object, at, asked, run) {
   if (nrow(at) == 0) {
-    critical <- stats::qnorm((1 + asked$level) / 2)
-    none <- numeric()
-    return(c(wilson_interval(none, none, none, none, critical), list(critical = critical)))
+    none <- stats::setNames(rep(list(numeric()), 4), BAND_COLUMNS)
+    return(c(none, list(critical = stats::qnorm((1 + asked$level) / 2))))
   }
   check_memory(8 * (8 * as.double(nrow(at)) + 4 * length(object$x)), "newdata")
   domain <- object$support

@@ -50,15 +50,16 @@ powers_to_two <- function(d) {
 
 # The integrals of K phi phi' at place i. `moments`: of domain_moments().
 moment_matrix <- function(moments, i, powers) {
-  own <- array(moments[i, ], rep(5, ncol(powers)))
-  index <- expand.grid(a = seq_len(nrow(powers)), b = seq_len(nrow(powers)))
-  matrix(own[powers[index$a, , drop = FALSE] + powers[index$b, , drop = FALSE] + 1], nrow(powers))
+  place <- drop(powers %*% 5^(seq_len(ncol(powers)) - 1))
+  matrix(moments[i, outer(place, place, `+`) + 1], nrow(powers))
 }
 
 # The integrals of K u^p, u^p a monomial with exponents of 0 to 4 for each variable, over the domain at each row of `at`: a matrix
 # with a column for each monomial, the exponents of the first variable fastest. K has integral 1 and bandwidth factor L.
 domain_moments <- function(domain, at, L, control) {
-  if (!is.null(domain$polygon) || !is_diagonal(L)) return(moments_by_differences(domain, at, L, control))
+  if (!is.null(domain$polygon) || !is_diagonal(L)) {
+    return(polygon_mass(at, domain_rings(domain, at, L), L, NULL, control, moments = TRUE))
+  }
   columns <- lapply(seq_len(ncol(at)), \(k) {
     bounded <- domain$kind[k] == "mass"
     interval_moments(
@@ -74,25 +75,6 @@ interval_moments <- function(low, high) {
   at <- \(u, power) ifelse(is.finite(u), u^power * stats::dnorm(u), 0)
   found <- cbind(stats::pnorm(high) - stats::pnorm(low), at(low, 0) - at(high, 0))
   for (r in 2:4) found <- cbind(found, (r - 1) * found[, r - 1] + at(low, r - 1) - at(high, r - 1))
-  found
-}
-
-# domain_moments() from the derivatives of masses with respect to the place, which are the integrals of K times Hermite
-# polynomials, by differences in two dimensions.
-EDGE_STEP <- 0.06
-
-moments_by_differences <- function(domain, at, L, control) {
-  nodes <- -4:4
-  weights <- solve(outer(0:8, nodes, \(j, x) (EDGE_STEP * x)^j / factorial(j)))[, 1:5] # node by order of the derivative
-  to_powers <- rbind(c(1, 0, 0, 0, 0), c(0, 1, 0, 0, 0), c(1, 0, 1, 0, 0), c(0, 3, 0, 1, 0), c(3, 0, 6, 0, 1))
-  weights <- weights %*% t(to_powers)
-  moved <- as.matrix(expand.grid(nodes, nodes)) * EDGE_STEP
-  found <- 0
-  for (j in seq_len(nrow(moved))) {
-    place <- at + rep(drop(L %*% moved[j, ]), each = nrow(at))
-    of_both <- outer(weights[(j - 1) %% 9 + 1, ], weights[(j - 1) %/% 9 + 1, ])
-    found <- found + outer(kernel_masses(domain, place, L, NULL, control), as.vector(of_both))
-  }
   found
 }
 

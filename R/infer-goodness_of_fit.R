@@ -152,7 +152,7 @@ named_model <- function(null, estimator, parameters, d) {
   draw <- get0(paste0("r", null), mode = "function")
   quantile <- get0(paste0("q", null), mode = "function")
   problem <- if (is.null(draw) || is.null(quantile)) {
-    "must be a distribution that has functions such as qnorm() and rnorm()"
+    "must be a sample, or a distribution such as \"norm\", which has qnorm() and rnorm()"
   } else if (d > 1) {
     "must be \"norm\" or a function for several variables"
   }
@@ -204,7 +204,8 @@ check_draws <- function(draws, size) {
   fits <- ncol(draws) == size[2] && (is.na(size[1]) || nrow(draws) == size[1])
   if (!is.numeric(draws) || !fits || !all(is.finite(draws))) {
     columns <- ngettext(size[2], " column", " columns")
-    stop_argument("y", "must draw finite points, as rnorm() does, in rows of ", size[2], columns, ": drew ", describe(draws))
+    as_rnorm <- "must be a sample, or a function that draws finite points as rnorm() does, in rows of "
+    stop_argument("y", as_rnorm, size[2], columns, ": drew ", describe(draws))
   }
   storage.mode(draws) <- "double"
   unname(draws)

@@ -94,7 +94,7 @@ kde_pvalue.flash_kde <- function(object, newdata, type = c("rank", "integral"), 
 # Values by which points are ranked, two columns. The second is the log density (of the plain estimate, where a
 # Laplace-corrected estimate is negative); the first is 1, or 0 where the estimate is negative, which ranks lowest.
 heights_at <- function(object, at, loo, run) {
-  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, 2))
+  if (has_none(at)) return(matrix(0, 0, 2))
   estimate <- log_estimate(object, at, loo, run)
   negative <- as.logical(estimate$negative)
   if (!any(negative)) return(cbind(1, estimate$log_abs))
@@ -130,8 +130,8 @@ known_heights <- function(object, type, calibration, n_samples, run) {
 }
 
 check_calibration <- function(object, calibration) {
-  if (is_kind(object, "mixed")) return(new_points(object, calibration, "calibration"))
+  mixed <- if (is_kind(object, "mixed")) new_points(object, calibration, "calibration")
+  if (!is.null(mixed)) return(check_points(mixed, "calibration", infinite = TRUE))
   if (!is.null(object$terms)) calibration <- formula_newdata(object, calibration, "calibration")
-  calibration <- own_columns(calibration, "calibration", object$names)
-  check_points(calibration, "calibration", d = object$d, names = object$names)
+  check_points(own_columns(calibration, "calibration", object$names), "calibration", object$d, object$names)
 }

@@ -67,6 +67,7 @@ flash_kda.default <- function(x, class, prior = NULL, shared = FALSE, ..., weigh
   if (missing(class)) stop_argument("class", "must be given")
   spec <- list(options = check_kda_options(...), prior = prior, shared = check_flag(shared, "shared"))
   run <- start_run(spec$options$asked, "Fitting")
+  if (is_mixed(x) || has_levels(x)) stop_argument("x", "must be numeric. Use flash_kde(class ~ x) or kernel_ridge().")
   points <- check_points(x, "x", infinite = TRUE)
   fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
 }
@@ -78,7 +79,7 @@ flash_kda.data.frame <- function(x, class, ...) {
   if (!missing(class) && inherits(class, "formula")) {
     return(eval(formula_call(match.call(), flash_kda.formula), parent.frame()))
   }
-  fit <- flash_kda.default(as_points(x, "x"), class, ...)
+  fit <- flash_kda.default(x, class, ...)
   fit$call <- kda_call(match.call())
   fit
 }
@@ -87,7 +88,7 @@ flash_kda.data.frame <- function(x, class, ...) {
 #' @export
 flash_kda.formula <- function(formula, data = NULL, ..., subset, weights, na.action = getOption("na.action")) {
   call <- match.call()
-  made <- regression_frame(call, data, parent.frame())
+  made <- regression_frame(call, data, parent.frame(), levels = TRUE)
   fit <- flash_kda.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
   with_formula(fit, made, kda_call(call))
 }
@@ -171,9 +172,7 @@ check_classes <- function(codes, weights, classes) {
   if (length(classes) < 2) stop_argument("class", "must have at least two classes: found ", length(classes))
   lacking <- classes[rows == 0]
   if (length(lacking) > 0) {
-    stop_argument(
-      "class", "must have rows of every class: found none of ", quote_names(lacking), " (use droplevels())"
-    )
+    stop_argument("class", "must have rows of every class: found none of ", quote_names(lacking), " (use droplevels())")
   }
 }
 

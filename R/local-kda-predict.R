@@ -68,7 +68,6 @@ kda_codes <- function(object) {
 # Returns the log densities of the classes at checked points, a column for each class.
 class_logs <- function(object, at, run) {
   logs <- matrix(0, nrow(at), length(object$classes), dimnames = list(NULL, object$classes))
-  if (nrow(at) == 0) return(logs)
   for (k in seq_along(object$fits)) {
     share_stage(run, (k - 1) / ncol(logs), 1 / ncol(logs))
     logs[, k] <- positive_log(log_estimate(unclass(object$fits[[k]]), at, FALSE, run))

@@ -111,7 +111,7 @@ class_table <- function(object) {
   )
   sds <- t(vapply(object$fits, \(fit) sqrt(diagonal(fit$bandwidth)), numeric(object$d)))
   sds <- matrix(sds, length(object$classes), object$d, dimnames = list(NULL, paste("sd", point_names(object))))
-  cbind(table, as.data.frame(sds, optional = TRUE))
+  structure(cbind(table, as.data.frame(sds, optional = TRUE)), support = object$fits[[1]]$support)
 }
 
 print_kda <- function(x, table, digits) {
@@ -122,6 +122,7 @@ print_kda <- function(x, table, digits) {
     "Rows:      ", whole(x$n), " in ", x$d, ngettext(x$d, " column", " columns"),
     if (omitted > 0) paste0(" (", whole(omitted), " left out: missing values)"), "\n", sep = ""
   )
+  print_support(attr(table, "support"))
   cat("Bandwidth:", if (x$shared) "one for all classes\n\n" else "one for each class\n\n")
   print(table, digits = digits)
 }

@@ -52,9 +52,7 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   if (type != "response" && with_errors) {
     stop_argument("type", "must be \"response\" with standard errors or intervals: found ", quote_text(type))
   }
-  if (type == "gradient" && object$d == 0) {
-    stop_argument("type", "must not be \"gradient\" without numeric columns")
-  }
+  if (type == "gradient" && object$d == 0) stop_argument("type", "must not be \"gradient\" without numeric columns")
   if (type == "gradient") {
     return(by_response(object, at$restore(local_slopes(object, at$points, run)), point_names(object)))
   }
@@ -90,7 +88,7 @@ output_labels <- function(fit) if (is.null(fit$outputs)) paste0("y", seq_len(nco
 by_response <- function(fit, values, names) {
   t <- ncol(fit$y)
   rows <- length(values) / (length(names) * t)
-  if (t == 1) return(matrix(values, rows, dimnames = list(NULL, names)))
+  if (t == 1) return(matrix(values, rows, length(names), dimnames = list(NULL, names)))
   array(values, c(rows, length(names), t), list(NULL, names, output_labels(fit)))
 }
 
@@ -119,7 +117,7 @@ regression_data <- function(fit, y = fit$y) local_data(fit$x, y, fit$weights, fi
 local_predictions <- function(fit, at, errors, noise, run) {
   if (is.null(at) && !errors) return(list(fit = fit$fitted, se = 0, noise = 0))
   none <- matrix(0, NROW(at), ncol(fit$y))
-  if (!is.null(at) && nrow(at) == 0) return(list(fit = none, se = none, noise = 0))
+  if (has_none(at)) return(list(fit = none, se = none, noise = 0))
   chosen <- errors && fit$selector != "user"
   biases <- if (chosen) bias_sources(fit, run)
   data <- regression_data(fit, cbind(fit$y, biases$values))
@@ -212,7 +210,7 @@ noise_at <- function(fit, data, z, run) {
 }
 
 local_noise <- function(fit, at, run) {
-  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, ncol(fit$y)))
+  if (has_none(at)) return(matrix(0, 0, ncol(fit$y)))
   data <- regression_data(fit)
   noise_at(fit, data, if (!is.null(at)) whitened(at, data), run)
 }
@@ -220,7 +218,7 @@ local_noise <- function(fit, at, run) {
 # Returns the derivatives by the columns of x, m x d t.
 local_slopes <- function(fit, at, run) {
   t <- ncol(fit$y)
-  if (!is.null(at) && nrow(at) == 0) return(matrix(0, 0, fit$d * t))
+  if (has_none(at)) return(matrix(0, 0, fit$d * t))
   data <- regression_data(fit)
   layout <- layout_of(fit$type, fit$d, ncol(data$y), "order_of_slopes")
   slope <- by_cells(data, if (!is.null(at)) whitened(at, data), \(data, at, own) {

@@ -185,10 +185,13 @@ print_model <- function(x, digits) {
     Kernel = paste0(summed_label(x$kernel), chosen("kernel")),
     Terms = terms_label(x$kernel, digits),
     Bandwidth = paste0(bandwidth_label(x, digits), chosen("bandwidth")),
-    Lambda = paste0(paste(format(x$lambda, digits = digits), collapse = ", "), chosen("lambda")),
+    Lambda = paste0(paste0(format(x$lambda, digits = digits), penalty_labels(x), collapse = ", "), chosen("lambda")),
     Centres = centers_label(x), Solver = solver_label(x)
   )
 }
+
+# Of quantiles that are added to a location.
+penalty_labels <- \(x) if (length(x$lambda) == 2 && !is.null(x$family$levels)) c(" of location", " of quantiles")
 
 # Of a sum with normal scores both kernels.
 summed_label <- function(kernel) {
@@ -219,7 +222,7 @@ bandwidth_label <- function(x, digits) {
 centers_label <- function(x) {
   duplicates <- if (isTRUE(x$merged > 0)) ngettext(x$merged, " duplicate", " duplicates")
   merged <- if (!is.null(duplicates)) paste0(" (", whole(x$merged), duplicates, " merged)")
-  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), " rows, exact", merged))
+  if (isTRUE(x$exact)) return(paste0("all ", whole(x$n), ngettext(x$n, " row", " rows"), ", exact", merged))
   paste0(whole(x$m), ", ", if (x$centers_given) "given" else paste0("drawn by \"", x$center_method, "\""), merged)
 }
 
@@ -242,7 +245,6 @@ validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
   paste(error_name(x), format(x$least_held_out, digits = digits))
 }
-
 
 # 12 MB
 

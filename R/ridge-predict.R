@@ -219,10 +219,8 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
   } else {
     newdata <- own_columns(newdata, arg, fit$names)
   }
-  kept <- if (length(dim(newdata)) == 2 && nrow(newdata) == 0) no_rows() else {
-    points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE)
-    complete_rows(points, new_offset(fit, offset, nrow(points)), na.action, arg)
-  }
+  points <- check_points(newdata, arg, fit$d, fit$names, infinite = TRUE, single = TRUE, none = TRUE)
+  kept <- complete_rows(points, new_offset(fit, offset, nrow(points)), na.action, arg)
   if (length(kept$index) == 0) {
     kept$points <- fit$centers[1, , drop = FALSE]
     kept$offset <- NULL
@@ -233,8 +231,6 @@ new_rows <- function(fit, newdata, offset = NULL, na.action = stats::na.pass, ar
   }
   list(rows = ridge_rows(kept$points), offset = kept$offset, restore = restore, index = kept$index, own = FALSE)
 }
-
-no_rows <- function() list(points = NULL, offset = NULL, from = integer(), rows = integer(), index = integer())
 
 new_offset <- function(fit, offset, n) {
   if (fit$has_offset && is.null(offset)) stop_argument("offset", "must be given, because the fit has an offset")
@@ -249,7 +245,7 @@ complete_rows <- function(points, offset, na.action, arg) {
   action <- as_na_action(na.action)
   every <- seq_len(nrow(points))
   if (all_finite(points) && !anyNA(offset)) {
-    return(list(points = points, offset = offset, from = NULL, rows = every, index = every))
+    return(list(points = points, offset = offset, from = if (length(every) == 0) every, rows = every, index = every))
   }
   if (inherits(points, "single_points")) points <- widen(points, arg)
   check_finite(points, arg, missing = TRUE)

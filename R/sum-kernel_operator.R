@@ -358,8 +358,8 @@ kernel_values <- function(term, rows, columns) {
 }
 
 blocks_of <- function(n, size = 256) {
-  first <- seq(1, by = size, length.out = ceiling(n / size))
-  lapply(first, \(from) from:min(from + size - 1, n))
+  before <- seq(0, by = size, length.out = max(ceiling(n / size), 1))
+  lapply(before, \(before) before + seq_len(min(size, n - before)))
 }
 
 # ---- what it is -------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ grid_rows <- function(object, axes) {
 # `size` even nodes of each variable.
 grid_axes <- function(object, size) {
   lapply(seq_len(object$d), \(axis) {
-    lim <- shown_range(object, axis)
+    lim <- shown_range(object, axis, GRID_MARGIN)
     seq(lim[1], lim[2], length.out = size)
   })
 }

@@ -23,6 +23,7 @@ check_numeric_response <- function(object, what) {
 # Calls `task(object, x, rows)` for each group of rows of x with the same categories. `object` is then the conditional
 # density given these categories, and x the numbers. Skips categories that give all points weight 0 (where lambda is 0).
 each_given_level <- function(object, x, task) {
+  if (nrow(x) == 0) return()
   levels <- given_levels(object)
   if (length(levels) == 0) return(task(object, x, seq_len(nrow(x))))
   numbers <- seq_along(given_dims(object))
@@ -65,7 +66,7 @@ level_probabilities <- function(object, x, run) {
   found <- vapply(seq_along(levels), \(code) {
     signed_density(log_conditional(object, cbind(numbers, rep(code, nrow(x)), others), run))
   }, numeric(nrow(x)))
-  matrix(found, nrow(x), dimnames = list(NULL, levels))
+  matrix(found, nrow(x), length(levels), dimnames = list(NULL, levels))
 }
 
 # The most probable category, with the type that the column has in the data.

@@ -54,7 +54,6 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
     hint <- if (all(lacking %in% object$variables$y)) " (type = \"mean\" and quantile() need only those of x)"
     stop_argument(arg, "must have the variables of the formula: found no ", quote_names(lacking), hint)
   }
-  if (nrow(newdata) == 0) stop_argument(arg, "must have at least one row: found none")
   terms <- if (of_x) stats::delete.response(object$terms) else object$terms
   frame <- tryCatch(
     stats::model.frame(terms, newdata, na.action = stats::na.pass),
@@ -65,7 +64,7 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
     values <- c(if (!of_x) response_columns(frame, arg), apart(term_columns(frame, terms)))
     encode(values[setdiff(names(values), known)], values[known], object$joint$discrete$columns[known], arg)
   } else {
-    cbind(if (!of_x) response_points(frame, arg), frame_points(frame, terms, arg))
+    cbind(if (!of_x) response_points(frame, arg), frame_points(frame, terms, arg, none = TRUE))
   }
   check_finite(points, arg, missing = TRUE)
   kept <- newdata_rows(points, na.action, arg)
@@ -106,7 +105,7 @@ is_far <- function(side, log_x) which(!(log_x - log_kernel_norm(fit_factor(side)
 # list(log_abs, negative), like log_estimate(), of p(y | x) at the rows of `at` (y and x). NULL: at the training points,
 # leave-one-out if `loo`.
 log_conditional <- function(object, at, run, loo = FALSE) {
-  if (!is.null(at) && nrow(at) == 0) return(list(log_abs = numeric()))
+  if (has_none(at)) return(list(log_abs = numeric()))
   if (loo) check_conditional_loo(object)
   side <- given_side(object)
   columns <- given_columns(object)

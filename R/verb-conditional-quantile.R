@@ -14,8 +14,8 @@ quantile.flash_conditional <- function(x, newdata = NULL, probs = c(0.1, 0.25, 0
   at <- conditional_points(x, newdata, of_x = TRUE, na.action)
   check_memory(8 * 3 * length(probs) * as.double(nrow(at$points)), "newdata")
   inner <- probs > 0 & probs < 1
-  found <- matrix(rep(ifelse(probs == 0, -Inf, Inf), each = nrow(at$points)), nrow(at$points))
-  dimnames(found) <- list(NULL, percent_label(probs))
+  size <- c(nrow(at$points), length(probs))
+  found <- array(rep(ifelse(probs == 0, -Inf, Inf), each = size[1]), size, list(NULL, percent_label(probs)))
   if (any(inner)) {
     run <- start_run(fit_asked(x$joint), "Finding quantiles")
     found[, inner] <- conditional_quantiles(x, probs[inner], at$points, run)

@@ -131,6 +131,7 @@ in_cell <- function(object, cell, table) {
 # The finite rows of newdata. `arg`: the name of the user's argument.
 finite_points <- function(object, points, arg) {
   points <- new_points(object, points, arg)
+  if (nrow(points) == 0) stop_argument(arg, "must have at least one row: found none")
   check_finite(points, arg)
   points
 }

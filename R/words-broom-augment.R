@@ -66,15 +66,8 @@ augment.flash_kde <- function(x, data = NULL, newdata = NULL, se.fit = FALSE, lo
 }
 
 estimate_columns <- function(object, at, se.fit, run, restore) {
-  if (!is.null(at) && nrow(at) == 0) {
-    se.fit <- FALSE
-    estimate <- list(log_abs = numeric())
-  } else {
-    estimate <- log_estimate(object, at, FALSE, run)
-  }
-  columns <- list(
-    .density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf)
-  )
+  estimate <- log_estimate(object, at, FALSE, run)
+  columns <- list(.density = restore(signed_density(estimate), 0), .log_density = restore(signed_log(estimate), -Inf))
   if (se.fit) columns$.se.fit <- restore(exp(error_estimate(object, at, FALSE, run, estimate)), 0)
   columns
 }

@@ -249,8 +249,9 @@ glance.kernel_ridge <- function(x, ...) {
   part <- \(name) if (name %in% names(error)) error[[name]]
   wrong <- part("misclassified")
   broom_table(list(
-    nobs = stats::nobs(x), n.centers = nrow(x$coefficients), lambda = x$lambda[1], r.squared = part("r.squared"),
-    rmse = part("rmse"), accuracy = if (!is.null(wrong)) 1 - wrong, deviance = part("deviance"),
+    nobs = stats::nobs(x), n.centers = nrow(x$coefficients), lambda = x$lambda[[1]],
+    lambda.quantiles = if (!is.null(penalty_labels(x))) x$lambda[[2]], r.squared = part("r.squared"), rmse = part("rmse"),
+    accuracy = if (!is.null(wrong)) 1 - wrong, deviance = part("deviance"),
     null.deviance = if (!is.null(part("deviance"))) null_deviance(x), iterations = x$iterations, converged = x$converged
   ), ...)
 }

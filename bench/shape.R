@@ -33,3 +33,24 @@ row_of <- function(n) {
 }
 rows <- if ("--large" %in% arguments) 1e6 else c(1e4, 1e5)
 show_table(as.data.frame(do.call(rbind, lapply(rows, row_of)), check.names = FALSE))
+
+# Orthants of one kernel whose correlations are all 1/2 have probability 1 / (d + 1). Points of correlated columns, and a polygon.
+orthant <- function(d) {
+  fit <- flash_kde(matrix(0, 1, d), "kde", bandwidth = diag(0.5, d) + 0.5)
+  abs(kde_cdf(fit, matrix(0, 1, d)) * (d + 1) - 1)
+}
+of_columns <- function(x) {
+  fit <- flash_kde(x, "kde", bandwidth = stats::cov(x) * nrow(x)^(-2 / (ncol(x) + 4)), adaptive = FALSE)
+  seconds <- cpu_seconds(found <- kde_cdf(fit, x))
+  data.frame(columns = ncol(x), rows = nrow(x), seconds = seconds, sampled = !is.null(attr(found, "error")), orthant = orthant(ncol(x)))
+}
+sets <- list(iris[1:3], iris[1:4], attitude[1:5], swiss, mtcars[1:7])
+show_table(do.call(rbind, lapply(sets, \(x) of_columns(as.matrix(x)))))
+set.seed(1)
+x <- matrix(stats::runif(600, 0, 2), ncol = 2)
+corner <- rbind(c(0, 0), c(2, 0), c(2, 1), c(1, 1), c(1, 2), c(0, 2))
+inside <- flash_kde(x[x[, 1] < 1 | x[, 2] < 1, ][1:150, ], support = corner)
+show_table(data.frame(
+  `bands, polygon` = cpu_seconds(kde_bands(inside)), simultaneous = cpu_seconds(kde_bands(inside, type = "simultaneous")),
+  quantiles = cpu_seconds(quantile(inside)), check.names = FALSE
+))

@@ -65,7 +65,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_far_centre, 3),
     ROUTINE(ffi_row_keys, 1),
     ROUTINE(ffi_neighbour_distances, 4),
-    ROUTINE(ffi_polygon_masses, 4),
+    ROUTINE(ffi_polygon_masses, 5),
     ROUTINE(ffi_derivatives, 2),
     ROUTINE(ffi_whiten_doubled, 3),
     ROUTINE(ffi_rectangles, 2),

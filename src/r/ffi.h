@@ -53,7 +53,7 @@ SEXP ffi_all_finite(SEXP x);
 SEXP ffi_far_centre(SEXP x, SEXP weights, SEXP far);
 SEXP ffi_row_keys(SEXP x);
 SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control);
-SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control);
+SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP moments, SEXP control);
 SEXP ffi_derivatives(SEXP job, SEXP control);
 SEXP ffi_whiten_doubled(SEXP x, SEXP centre, SEXP chol);
 SEXP ffi_rectangles(SEXP job, SEXP control);

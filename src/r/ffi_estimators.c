@@ -388,8 +388,8 @@ SEXP ffi_neighbour_distances(SEXP x, SEXP y, SEXP rank, SEXP control) {
   return out;
 }
 
-/* sides: four numbers in each column; centres: two; widths: of them, or NULL. */
-SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
+/* sides: four numbers in each column; centres: two; widths: of them, or NULL; moments: a flag. */
+SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP moments, SEXP control) {
   struct fk_matrix side = r_points(sides, "sides"), at = r_points(centres, "centres");
   struct r_call call = r_begin(control);
   struct fk_polygon of = {.sides = side.data, .centres = at.data, .n_sides = side.d, .n = at.d};
@@ -402,7 +402,9 @@ SEXP ffi_polygon_masses(SEXP sides, SEXP centres, SEXP widths, SEXP control) {
       Rf_error("`widths` must have one double for each centre");
     of.widths = REAL(widths);
   }
-  SEXP out = PROTECT(r_vector(of.n));
+  of.moments = r_flag(moments);
+  int columns = of.moments ? FK_POLYGON_ORDERS * FK_POLYGON_ORDERS : 1;
+  SEXP out = PROTECT(r_vector(of.n * columns));
 
   fk_polygon_masses(&of, &call.opts, REAL(out), &call.stats, &call.err);
 

@@ -38,9 +38,9 @@ test_that("advice on bandwidths and arguments works", {
     "is available only for points without categorical columns (use flash_kda() for one fit of each category)",
     flash_kde(d[c("a", "g")], support = list(a = c(0, 1))), flash_kda(g ~ a, d, support = c(0, 1))
   )
-  advice(
-    "(did you mean `<...>`?)", predict(reflected, 0.5, interval = "confidence"), kde_bands(reflected, 0.5)
-  )
+  advice("(did you mean `<...>`?)", predict(reflected, 0.5, interval = "confidence"), kde_bands(reflected, 0.5))
+  advice("Use `parm`.", confint(reflected, newdata = 0.5), confint(reflected, parm = 0.5))
+  advice("Use flash_kde(class ~ x) or kernel_ridge().", flash_kda(two ~ g, d), flash_kde(two ~ g, d), kernel_ridge(two ~ g, d))
   advice("(did you mean `<...>`?)", flash_kde(d$a, positive = TRUE), flash_kde(d$a, support = c(0, Inf)))
   advice("(did you mean `band`?)", plot(reflected, ci = TRUE), with_null_device(plot(reflected, band = TRUE)))
   sums <- kernel_ridge(y ~ a + k(b), d)
@@ -52,9 +52,7 @@ test_that("advice on bandwidths and arguments works", {
   )
   advice("(rescale it)", flash_kde(d$a * 1e-170), flash_kde(d$a))
   one <- \(...) flash_kde(data.frame(a = 1:2, g = factor(c("u", "v"))), "kde", 0.1, weights = c(1, 0), ...)
-  advice(
-    "smoothing of categories: found one (give ", one(), one(categorical = categorical_kernel(smoothing = 0))
-  )
+  advice("smoothing of categories: found one (give ", one(), one(categorical = categorical_kernel(smoothing = 0)))
   advice("(give `bandwidth` as a number)", flash_kde(1), flash_kde(1, "kde", 0.1))
   selected <- kde_bandwidth(method = "silverman")
   advice("(give `<...>` as a number)", flash_kde(1, "kde", selected), flash_kde(1, "kde", 0.1))
@@ -175,9 +173,7 @@ test_that("advice on conditional densities works", {
     kde_conditional(flash_kde(~ y + a, d, bandwidth = c(0.2, 0.2), kernel = "biweight"), c(a = 0.5))
   )
   signed <- flash_kde(y ~ a, d, estimator = "laplace", bandwidth = 0.2)
-  advice(
-    "use kde_cdf() for the distribution function", quantile(signed, d[1:2, ], 0.5), kde_cdf(signed, 0.5, d[1:2, ])
-  )
+  advice("use kde_cdf() for the distribution function", quantile(signed, d[1:2, ], 0.5), kde_cdf(signed, 0.5, d[1:2, ]))
   advice(
     "fit estimator = \"kde\" or \"sdkde\"", simulate(signed, 2, newdata = d[1:2, ]),
     simulate(flash_kde(y ~ a, d, estimator = "kde", bandwidth = 0.2), 2, newdata = d[1:2, ]),
@@ -241,9 +237,7 @@ test_that("advice of prints works", {
   )
   advice("Try adaptive = TRUE.", printed(fit(tails, adaptive = FALSE)), fit(tails, adaptive = TRUE))
   d <- rows()
-  signed <- \(score) compare_fits(
-    signed = flash_kde(c(d$a, 9), "laplace", 0.05), fit(c(d$a, 9), 0.05), score = score
-  )
+  signed <- \(score) compare_fits(signed = flash_kde(c(d$a, 9), "laplace", 0.05), fit(c(d$a, 9), 0.05), score = score)
   advice("use score = \"quadratic\" for such estimates", printed(signed("log")), signed("quadratic"))
   wide <- kernel_ridge(with_fixed_seed(matrix(stats::runif(31 * 30), 30), 1), d$y, bandwidth = 2, lambda = 1e-3)
   advice("more: see marginal_effects()", printed(summary(wide)), marginal_effects(wide))
@@ -413,9 +407,7 @@ test_that("advice on kernel ridge regression works", {
   x <- as.matrix(d[c("a", "b")])
   fit <- \(...) kernel_ridge(x, d$y, bandwidth = 0.3, lambda = 1e-3, ...)
   overflowing <- kernel_spec("polynomial", gamma = 1e100, degree = 64)
-  advice(
-    "Give a bandwidth.", kernel_ridge(x, d$y, overflowing), kernel_ridge(x, d$y, overflowing, bandwidth = 1e50)
-  )
+  advice("Give a bandwidth.", kernel_ridge(x, d$y, overflowing), kernel_ridge(x, d$y, overflowing, bandwidth = 1e50))
   advice(
     "is <...> in all rows. Leave it out of the model.", kernel_ridge(y ~ a + k, transform(d, k = factor("k"))),
     kernel_ridge(y ~ a, transform(d, k = factor("k")))

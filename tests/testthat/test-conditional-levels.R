@@ -89,9 +89,7 @@ test_that("a left side of levels has their probabilities", {
   # levels alone, on both sides
   table <- flash_kde(kind ~ size, data, categorical = categorical_kernel(smoothing = c(kind = 0, size = 0)))
   want <- prop.table(table(data$size, data$kind), 1)
-  expect_within(
-    unname(predict(table, data.frame(size = 1:4), type = "probability")), unname(unclass(want)), 1e-14
-  )
+  expect_within(unname(predict(table, data.frame(size = 1:4), type = "probability")), unname(unclass(want)), 1e-14)
   expect_s3_class(predict(table, data, type = "class"), "factor")
 })
 

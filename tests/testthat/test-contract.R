@@ -30,6 +30,8 @@ test_that("every method with every kind of fit returns a value or raises the pac
   failed <- table[table$outcome == "failed", ]
   lines <- sprintf("%s, %s, %s: %s", failed$kind, failed$variant, failed$method, failed$note)
   expect(nrow(failed) == 0, paste(c(paste(nrow(failed), "of", nrow(table), "cells:"), lines), collapse = "\n"))
+  # new data of no rows has results of no rows
+  expect_identical(grep("at least one row: found none", table$note[table$outcome == "refused"], value = TRUE), character())
   # the test says nothing if most cells are refused
   values <- tapply(table$outcome == "value", table$kind, sum)
   expect_identical(names(values)[values < 10], character())

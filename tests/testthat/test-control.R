@@ -29,9 +29,7 @@ test_that("every part of a control is checked when it is made", {
   expect_setequal(names(wrong), names(formals(flash_control)))
   for (name in names(wrong)) expect_argument_error(do.call(flash_control, wrong[name]), name)
   expect_argument_error(flash_control(devices = integer()), "devices")
-  for (bytes in list(NA, Inf, c(1, 2), 0)) {
-    expect_argument_error(flash_control(memory_limit = bytes), "memory_limit")
-  }
+  for (bytes in list(NA, Inf, c(1, 2), 0)) expect_argument_error(flash_control(memory_limit = bytes), "memory_limit")
 })
 
 test_that("a control that was changed by hand is checked where it is used", {

@@ -25,6 +25,12 @@ test_that("the mean on a polygon is that of kernels cut off at its sides, withou
   expect_equal(unname(mean(fit)), c(mean(cut(c(0.1, 0.4, 0.9))), 0.5), tolerance = 1e-6)
 })
 
+test_that("the mean on a circle is the direction of the mean vector, wherever the circle is cut", {
+  hours <- c(22.5, 23, 23.5, 1, 1.5, 2.5)
+  mean_at <- \(zero) mean(flash_kde((hours + zero) %% 24, "kde", 1.3, support = kde_circle(24)))
+  expect_equal(c(mean_at(0), mean_at(6)), c(0, 6) + Arg(sum(exp(2i * pi * hours / 24))) * 24 / (2 * pi), tolerance = 1e-4)
+})
+
 test_that("a conditional density has a mean and a median at each row", {
   fit <- flash_kde(Petal.Width ~ Petal.Length, iris, "kde", c(0.1, 0.3))
   at <- data.frame(Petal.Length = c(1.5, 4, NA))

@@ -107,9 +107,7 @@ test_that("points that are too far away for their distance to have a square coun
     for (far in c(1e150, 1e200, 1e300)) {
       with_far <- flash_kde(rbind(near, far), estimator, bandwidth = c(0.3, 5))
       for (order in 1:2) {
-        expect_equal(
-          kde_derivative(with_far, near, order = order) * 21 / 20, kde_derivative(fit, near, order = order)
-        )
+        expect_equal(kde_derivative(with_far, near, order = order) * 21 / 20, kde_derivative(fit, near, order = order))
         out <- kde_derivative(fit, rbind(near[1:2, ], far, 1e15), order = order)
         expect_identical(as.vector(out), as.vector(replace(out, slice.index(out, 1) > 2, 0)))
       }

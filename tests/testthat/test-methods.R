@@ -155,9 +155,7 @@ test_that("print() says that H is a variance, the standard deviations and the se
   text <- paste(utils::capture.output(shown <- withVisible(print(fit))), collapse = "\n")
   expect_identical(shown$value, fit)
   expect_false(shown$visible)
-  for (word in c("272", "variance", "sd", "eruptions", "waiting", "0.3")) {
-    expect_match(text, word, ignore.case = TRUE)
-  }
+  for (word in c("272", "variance", "sd", "eruptions", "waiting", "0.3")) expect_match(text, word, ignore.case = TRUE)
   expect_no_match(text, "cpu|thread|avx|Engine|precision")
   for (estimator in estimators) {
     expect_output(print(flash_kde(faithful, estimator = estimator)), "by \"auto\"")
@@ -177,9 +175,7 @@ test_that("diagnostics() reports where the work was done and how much it was", {
   fit <- flash_kde(faithful, bandwidth = c(0.3, 4), weights = w, control = flash_control(threads = 1))
   found <- diagnostics(fit)
   text <- paste(names(unlist(found)), collapse = " ")
-  for (item in c("backend", "device", "engine", "precision", "threads", "pairs", "seconds")) {
-    expect_match(text, item)
-  }
+  for (item in c("backend", "device", "engine", "precision", "threads", "pairs", "seconds")) expect_match(text, item)
   flat <- unlist(found)
   expect_true("cpu" %in% flat)
   size <- unname(unlist(found)[grep("effective", names(flat))])
@@ -328,9 +324,7 @@ test_that("update() keeps what a fit has chosen, for other rows or the same", {
 
 test_that("update() changes a formula", {
   fit <- flash_kde(~ eruptions + waiting, faithful, bandwidth = 5)
-  for (formula in list(. ~ . - waiting, ~ . - waiting)) {
-    expect_identical(update(fit, formula)$names, "eruptions")
-  }
+  for (formula in list(. ~ . - waiting, ~ . - waiting)) expect_identical(update(fit, formula)$names, "eruptions")
   expect_identical(update(fit, . ~ . + I(waiting^2))$d, 3L)
   change <- function(fit) {
     width <- 2
@@ -454,9 +448,7 @@ test_that("every method works on single points, ties, flat columns and points wo
   )
   for (x in data) for (estimator in estimators) {
     fit <- flash_kde(x, estimator = estimator, bandwidth = 1)
-    for (method in methods) {
-      expect_error(suppressWarnings(utils::capture.output(with_null_device(method(fit)))), NA)
-    }
+    for (method in methods) expect_error(suppressWarnings(utils::capture.output(with_null_device(method(fit)))), NA)
     expect_true(all(is.finite(predict(fit))))
     expect_output(print(fit), "variance")
   }

@@ -205,15 +205,19 @@ test_that("large figures, evaluated to a tolerance, show the exact estimate", {
   expect_within(seen_density(part$density, at, 1e-20, part$control) / exact, rep(1, 900), 0.01)
 })
 
+test_that("a wide kernel of a single point does not widen the figure, nor narrow a region", {
+  fit <- flash_kde(c(seq(0, 1, 0.01), 3), "kde", 0.1, adaptive = c(rep(1, 101), 30))
+  expect_within(range(with_null_device(plot(fit))$x), c(-0.25, 3), 0.1)
+  expect_gt(max(hdr_regions(fit, 0.999)$to), 5)
+})
+
 test_that("autoplot() takes colours", {
   skip_if_not_installed("ggplot2")
   fit <- flash_kde(faithful$eruptions, estimator = "kde")
   built <- with_null_device(ggplot2::ggplot_build(ggplot2::autoplot(fit, col = "red")))
   expect_true(any(vapply(built$data, \(d) "red" %in% d$colour, NA)))
   plane <- flash_kde(faithful, estimator = "kde")
-  built <- with_null_device(
-    ggplot2::ggplot_build(ggplot2::autoplot(plane, prob = c(0.5, 0.9), col = c("pink", "red")))
-  )
+  built <- with_null_device(ggplot2::ggplot_build(ggplot2::autoplot(plane, prob = c(0.5, 0.9), col = c("pink", "red"))))
   expect_setequal(built$data[[1]]$fill, c("pink", "red"))
   expect_argument_error(ggplot2::autoplot(fit, col = list(1)), "col")
   expect_argument_error(ggplot2::autoplot(fit, colour = "red"), "colour")

@@ -250,6 +250,11 @@ test_that("the mass of a Gaussian in a polygon is its integral", {
   expect_identical(weights_of(of_sf, H), fit$inner$weights)
   expect_equal(weights_of(kde_support(c(0, 2), "mass"), H), weights_of(rings[[1]], H), tolerance = 1e-13)
   expect_equal(weights_of(rings, H / 1e6), rep(1, 3), tolerance = 1e-13)
+  # moments of a box are those of its sides
+  box <- as_rings(rbind(c(-1, -2), c(1.5, -2), c(1.5, 9), c(-1, 9)))
+  moments <- polygon_mass(cbind(0.3, c(-1, 4)), box, diag(2), NULL, run_control(CONTROL_DEFAULTS), moments = TRUE)
+  of_box <- \(y) as.vector(outer(interval_moments(-1.3, 1.2), interval_moments(-2 - y, 9 - y)))
+  expect_equal(moments, rbind(of_box(-1), of_box(4)), tolerance = 1e-12)
 })
 
 test_that("columns of all kinds go together", {

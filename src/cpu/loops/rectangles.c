@@ -49,9 +49,9 @@ static double normal_below(const struct rectangles *s, double z) {
   if (!(z < WELL_INSIDE)) return 1;
   int node = (int)(z * STEPS + (WELL_INSIDE * STEPS + 0.5));
   const double *c = s->series + node * (DEGREE + 1);
-  double t = z - (double)(node - WELL_INSIDE * STEPS) / STEPS, sum = c[DEGREE];
-  for (int k = DEGREE - 1; k >= 0; k--) sum = sum * t + c[k];
-  return sum;
+  double t = z - (double)(node - WELL_INSIDE * STEPS) / STEPS, t2 = t * t, t4 = t2 * t2;
+  double low = c[0] + c[1] * t + (c[2] + c[3] * t) * t2, high = c[4] + c[5] * t + (c[6] + c[7] * t) * t2;
+  return low + (high + (c[8] + c[9] * t) * t4) * t4;
 }
 
 /* The k-th derivative is (-1)^(k - 1) phi(z) times Hermite's polynomial of degree k - 1. */
