@@ -206,7 +206,7 @@ test_that("large figures, evaluated to a tolerance, show the exact estimate", {
 })
 
 test_that("a wide kernel of a single point does not widen the figure, nor narrow a region", {
-  fit <- flash_kde(c(seq(0, 1, 0.01), 3), "kde", 0.1, adaptive = c(rep(1, 101), 30))
+  fit <- flash_kde(c(seq(0, 1, 0.01), 3), "kde", 0.1, adaptive = c(rep(1, 101), 60))
   expect_within(range(with_null_device(plot(fit))$x), c(-0.25, 3), 0.1)
   expect_gt(max(hdr_regions(fit, 0.999)$to), 5)
 })
