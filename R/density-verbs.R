@@ -13,7 +13,7 @@ as_kind <- function(...) if (length(c(...)) > 0) structure(list(), class = c(...
 is_kind <- function(object, kind) inherits(object$kind, kind)
 
 # `at`: a checked matrix of points, or NULL for the points of the fit, and only then may `loo` (leave each point out) be
-# TRUE. `control`: of start_run() or run_control(). Methods for sums have at least one row of `at`.
+# TRUE. `control`: of start_run() or run_control(). Methods are not called for no rows of `at`.
 has_none <- \(at) !is.null(at) && nrow(at) == 0
 
 # list(log_abs, negative, stats): log|density| and whether it is negative (NULL where it cannot be). `factor`: the

@@ -4,6 +4,7 @@
 # where it is to be chosen), structure, rows and seconds of its search, score_bandwidth, steps, score, nonnegative,
 # adaptive, lambda, discrete_kernel, support, kernel, and of weights and na.action where these were given.
 flat_options <- function(given) {
+  # an argument that cannot be evaluated is an error of the user's call
   given <- tryCatch(given, error = \(e) stop(replace(e, "call", list(user_call()))))
   debias <- given$debias
   debias <- if (is.null(debias)) NO_DEBIASING else check_spec(debias, "kde_debiasing", "debias", "debiasing()")

@@ -212,12 +212,13 @@ MOST_BLOCK <- 32000
 BLOCKS_IN_FACTOR <- c(cpu = 3, single = 40, double = 20)
 
 passes_apart <- function(system) {
-  if (is.null(system$centers$sources) || !has_room_for_factor(system)) return(Inf)
+  if (!has_room_for_factor(system)) return(Inf)
   of_factor <- arithmetic_of(run_of_factor(system, system$run))
   ceiling((system$n / block_rows(system, system$run))^2 / BLOCKS_IN_FACTOR[[of_factor]])
 }
 
-has_room_for_factor <- function(system) !exceeds_memory(4 * system$n * (system$n + 1), system$run)
+# There is no such factor of sparse rows.
+has_room_for_factor <- \(system) !is.null(system$centers$sources) && !exceeds_memory(4 * system$n * (system$n + 1), system$run)
 
 # The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
 # products: a GPU is started once.

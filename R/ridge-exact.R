@@ -72,7 +72,7 @@ exact_way <- function(system) {
   if (fast) {
     list(
       fast = TRUE, name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
-      tolerance = 1e-7, iterations = 1000L + MOST_REFINEMENTS
+      tolerance = 1e-7, iterations = MOST_GRADIENTS + MOST_REFINEMENTS
     )
   } else {
     list(
@@ -137,23 +137,24 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL, turns = itera
   solve_by_blocks(system, y, spec, each, save, apart = 0)
 }
 
-# Conjugate gradients end before the last iterations of the default, which are left for refinement.
+# Iterations by default: of conjugate gradients, and of refinement after these.
+MOST_GRADIENTS <- 1000L
 MOST_REFINEMENTS <- 200L
 
 # By the engine's estimates of seconds, which are constants of the machine; their ratio does not depend on the threads.
 iterations_in_factor <- function(system, tolerance) {
-  if (is.null(system$centers$sources) || !has_room_for_factor(system)) return(Inf)
+  if (!has_room_for_factor(system)) return(Inf)
   seconds <- \(run, m) guessed_seconds(run, system$n, m, system$rows$d, system$kernel)
   exact <- block_run(system)
   fast <- run_to_tolerance(system$run, exact_tolerance(system$run, tolerance))
   factor <- seconds(exact, system$n) * system$n / (3 * kernel_cost(system, exact))
   each <- seconds(fast, system$n) + 2 * seconds(fast, nystrom_rank(system$n))
-  min(1000, ceiling(signif(factor / (OF_ITERATION * each), 6)))
+  min(MOST_GRADIENTS, ceiling(signif(factor / (ITERATION_COST * each), 6)))
 }
 
-# The estimates know nothing of the points: of 8,000 and 20,000 uniform points in two and three columns, products and the
-# preconditioner take 2 to 4 times as long, relative to a factor.
-OF_ITERATION <- 2.5
+# The estimates know nothing of the points. No script: beside a factor, products and the preconditioner of 8,000 and
+# 20,000 uniform points in two and three columns take 2 to 4 times as long as these say.
+ITERATION_COST <- 2.5
 
 gradients_alone <- function(system, y, spec, each, save) {
   run <- system$run

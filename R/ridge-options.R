@@ -15,13 +15,13 @@
 #' factor of all rows. Other losses take up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the last two have each reduced the objective by less than `tolerance` times
-#' it, Newton's method when it predicts this of a step. Exact fits and centres in blocks stop when the residual, which
-#' bounds their errors, is below `tolerance` times the right-hand side.
+#' it, Newton's method when it predicts this of a step. Exact fits and centres in blocks stop when the residual is below
+#' `tolerance` times the right-hand side. In exact fits the residual bounds the error of predictions.
 #'
 #' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
 #' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps with all centres. `NULL`
-#'   (default): 50; for an exact fit with squared loss 1,000, by blocks 200.
+#'   (default): 50; for an exact fit with squared loss 1,200, by blocks 200.
 #' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-6; by blocks and for
 #'   losses other than the square 1e-4; exact 1e-7.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or

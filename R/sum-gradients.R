@@ -1,11 +1,11 @@
 # Conjugate gradients.
 
-# Solves multiply(x) = b for each column of b, until its residual is below `tol` times what it is at x = 0, with
-# `precondition(r)`, about the solution for r (NULL: r itself). With `unit`, a number for each column, x is where
-# unit + x'Ax - 2 x'b is least, and it ends when the last two steps have each reduced that by less than `tol` of it. `each(iteration, x, residual)` is called after every
-# step, with the largest of the relative residuals; TRUE stops. Returns list(x, iterations, converged, stalled,
-# residual). `save(state)` is called as well, with all that it takes to go on as `state`; a state of `iteration` alone
-# goes on counting.
+# Solves multiply(x) = A x = b for each column of b, until its residual is below `tol` times what it is at x = 0, with
+# `precondition(r)`, about the solution for r (NULL: r itself). With `unit`, a number for each column, x minimises the
+# objective unit + x'Ax - 2 x'b, and the solver ends when the last two steps have each reduced it by less than `tol` times
+# it. `each(iteration, x, residual)` is called after every step, with the largest of the relative residuals; TRUE stops.
+# Returns list(x, iterations, converged, stalled, residual). `save(state)` is called as well, with all that it takes to
+# go on as `state`; a state of `iteration` alone goes on counting.
 #
 # The recursion's residual drifts from the true one: that is computed every REFRESH steps, and where it is twice as
 # large the directions begin anew from it. Where it has not fallen to `fall` times the least of these times, or rounding
@@ -56,7 +56,8 @@ conjugate_gradients <- function(multiply, b, run, start = NULL, max_iter = 50, t
 REFRESH <- 10
 
 # Where conjugate gradients are: x, its residual r, the direction p, rho = r'z of the preconditioned residual z, and the
-# best x of which the true residual is known.
+# best x of which the true residual is known. `gain`: by how much the last step reduced the objective; `gained`: the
+# larger of the last two such numbers.
 first_state <- function(multiply, b, run, start, precondition, iteration) {
   r <- if (is.null(start)) b else b - multiply(start)
   z <- if (is.null(precondition)) r else precondition(r)

@@ -4,8 +4,8 @@
 
 #include "dense_kernels.h"
 
-/* A product is faster on the host than its matrices come to a device if one of its sides is less than this. No
- * script: 500 multiply-adds of a number take a host of 16 cores about as long as to send it. */
+/* Products with a smaller side stay on the host. No script: where a device begins to gain was not measured; of
+ * 1,500 columns a product takes it a ninth of the time of 16 cores, with all copies. */
 enum { LEAST = 512 };
 
 static enum fk_status multiply(const struct fk_dense_ops *ops, int device, unsigned flags,
