@@ -26,7 +26,9 @@ win_contest <- function(candidates, rows, response, weights, spec, run) {
       lambdas <- if (is.null(given)) tried$lambda * CONTEST_LAMBDAS else given
       found <- contest_errors(tried, lambdas * some$more, task, run)
       k <- which.min(found)
-      if (isTRUE(found[k] < best$error)) best <- replace(tried, c("lambda", "error"), list(lambdas[k], found[k]))
+      error <- found[k]
+      if (isTRUE(error < best$error)) best <- replace(tried, c("lambda", "error"), list(lambdas[k], error))
+      if (!isTRUE(error <= MAY_WIN * best$error)) break
     }
   }
   if (is.infinite(best$error)) return(candidates[[1]])

@@ -59,9 +59,8 @@ normal_product_of.sources_of_terms <- function(sources, rows, v, w, weights, con
 
 #' @export
 kernel_matrix_of.sources_of_terms <- function(sources, at, run) {
-  Reduce(`+`, Map(\(term, part) {
-    term$scale * kernel_matrix_of(part, if (!is.null(at)) term_points(term, at), run)
-  }, sources$kernel$terms, sources$parts))
+  at <- if (!is.null(at)) lapply(sources$kernel$terms, \(term) as_points(term_points(term, at), "x"))
+  .Call(ffi_kernel_matrix, as_factored(sources, run), at, run)
 }
 
 #' @export

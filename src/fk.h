@@ -447,9 +447,10 @@ enum fk_status fk_sign_sums(struct fk_operator *op, const struct fk_matrix *y, c
 enum fk_status fk_normal_product(struct fk_operator *op, const struct fk_normal *normal,
                                  const struct fk_opts *opts, double *product, struct fk_stats *stats,
                                  struct fk_error *err);
-/* K: the m x n kernel matrix of the targets y and the operator's points, exact, computed on the CPU. */
-enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
-                                double *K, struct fk_error *err);
+/* K: the m x n kernels of the targets y and the operator's points, a term of a matrix, exact, on the CPU. */
+enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y,
+                                const struct fk_matrix_term *term, const struct fk_opts *opts, double *K,
+                                struct fk_error *err);
 /* Results of fk_log_sum(): log |sum_i w_i f k_ij| for m targets, computed without underflow, and whether the sum
  * is negative, 0 or 1 (negative may be NULL). */
 struct fk_logs {

@@ -29,13 +29,13 @@ static struct fk_task task_of(struct fk_operator *op, const struct fk_matrix *y)
   return task;
 }
 
-enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y, const struct fk_opts *opts,
-                                double *K, struct fk_error *err) {
+enum fk_status fk_kernel_matrix(struct fk_operator *op, const struct fk_matrix *y,
+                                const struct fk_matrix_term *term, const struct fk_opts *opts, double *K,
+                                struct fk_error *err) {
   enum fk_status status = fk_operator_here(op, opts->threads, NULL, err);
   struct fk_task task = task_of(op, y);
   struct fk_dense to = fk_dense_of(K, fk_n_targets(&task), op->x.n);
-  const struct fk_matrix_term whole = {1, false};
-  if (!status) status = fk_engine_exact_cpu.matrix(&task, &whole, opts, &to, err);
+  if (!status) status = fk_engine_exact_cpu.matrix(&task, term, opts, &to, err);
   if (!status && !y->data) status = fk_dense_host.transpose(opts->threads, 0, &to, NULL, &to, err);
   return status;
 }

@@ -8,6 +8,15 @@ enum fk_host_flag { FK_HOST_LOWER = 32, FK_HOST_UPPER = 64 };
 /* Triangles of a larger order are for the caller to divide. */
 enum { FK_HOST_TRIANGLE = 96 };
 
+/* K'(W (K v + w)) of a matrix that has a column for each row of K: `columns` columns of v, of w and of the
+ * results; v or w NULL: 0, weights NULL: ones, product or sums (K v) NULL: not asked. */
+struct fk_host_normal {
+  const struct fk_dense *transposed;
+  const double *v, *w, *weights;
+  int64_t columns;
+  double *sums, *product;
+};
+
 struct fk_host_ops {
   /* For a block u of points, d x width: block_solve replaces u by L^-1 u, block_multiply writes A u to out. */
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
@@ -16,6 +25,7 @@ struct fk_host_ops {
    * for those whose triangle has an order up to FK_HOST_TRIANGLE. They may fail with FK_STATUS_ALLOC. */
   enum fk_status (*gemm)(int threads, unsigned flags, double alpha, const struct fk_dense *A,
                          const struct fk_dense *B, double beta, const struct fk_dense *C, struct fk_error *err);
+  enum fk_status (*normal)(int threads, const struct fk_host_normal *of, struct fk_error *err);
   enum fk_status (*solve)(int threads, unsigned flags, double alpha, const struct fk_dense *A,
                           const struct fk_dense *B, struct fk_error *err);
   enum fk_status (*factor)(unsigned flags, const struct fk_dense *A, int64_t *pivot, struct fk_error *err);

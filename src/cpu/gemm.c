@@ -7,6 +7,7 @@
 #include "../core/host.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
+#include "strips.h"
 #include "tile.h"
 #include "triangle.h"
 
@@ -130,15 +131,14 @@ enum { PIECE = 256 }; /* rows of C */
 
 static void run_vectors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct gemm *g = data;
-  for (int64_t v = 0; v < g->n; v++) {
-    struct fk_tile_vector a = {.x = g->B + v * g->ldb, .ld = g->lda, .alpha = g->alpha};
-    a.y = g->C + first + v * g->ldc;
-    a.A = g->A + first * (g->transposed ? g->lda : 1);
-    a.n = g->transposed ? g->inner : end - first;
-    a.d = g->transposed ? end - first : g->inner;
-    scale_C(g, first, end - first, v, 1);
-    (g->transposed ? g->ops->multiply_vector_transposed : g->ops->multiply_vector)(&a);
-  }
+  struct fk_tile_vector a = {
+      .x = g->B, .ld = g->lda, .alpha = g->alpha, .columns = g->n, .ldx = g->ldb, .ldy = g->ldc};
+  scale_C(g, first, end - first, 0, g->n);
+  a.y = g->C + first;
+  a.A = g->A + first * (g->transposed ? g->lda : 1);
+  a.n = g->transposed ? g->inner : end - first;
+  a.d = g->transposed ? end - first : g->inner;
+  (g->transposed ? g->ops->multiply_vector_transposed : g->ops->multiply_vector)(&a);
 }
 
 static enum fk_status gemm(int threads, unsigned flags, double alpha, const struct fk_dense *A,
@@ -180,5 +180,6 @@ static void block_multiply(const double *A, int64_t d, const double *u, int64_t 
   fk_isa()->f64->block_multiply(A, d, u, width, out);
 }
 
-const struct fk_host_ops fk_host = {block_solve,       block_multiply,     gemm,
-                                    fk_triangle_solve, fk_triangle_factor, fk_triangle_invert};
+const struct fk_host_ops fk_host = {block_solve,       block_multiply,    gemm,
+                                    fk_strips_normal,  fk_triangle_solve, fk_triangle_factor,
+                                    fk_triangle_invert};

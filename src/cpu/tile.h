@@ -61,10 +61,10 @@ struct fk_tile_values {
   int64_t ld;
 };
 
-/* y += alpha A x, or alpha A'x, of A, n x d, whose columns are ld apart. */
+/* Y += alpha A X, or alpha A'X, of A, n x d. The columns of A, X and Y are ld, ldx and ldy apart. */
 struct fk_tile_vector {
   const double *A, *x;
-  int64_t n, d, ld;
+  int64_t n, d, ld, columns, ldx, ldy;
   double alpha, *y;
 };
 

@@ -1,56 +1,93 @@
-/* y += alpha A x and y += alpha A'x of doubles: A is read once, where it lies. */
+/* Y += alpha A X and Y += alpha A'X of doubles, of few columns: A is read once from memory, where it lies. Blocks
+ * of up to 4 x 3 results are in registers. */
+enum { VECTOR_ROWS = 4, VECTOR_COLUMNS = 3 };
 
-/* Rows i .. i + n vectors of A x. */
-INLINE void FN(multiply_vectors)(const struct fk_tile_vector *a, int64_t i, const int n) {
-  V acc[4];
+/* Rows i .. i + n vectors of A with columns c .. c + t - 1 of X. */
+INLINE void FN(multiply_vectors)(const struct fk_tile_vector *a, int64_t i, const int n, int64_t c, const int t) {
+  const double *x = a->x + c * a->ldx;
+  double *y = a->y + c * a->ldy + i;
+  V acc[VECTOR_ROWS][VECTOR_COLUMNS];
   FK_UNROLL
-  for (int r = 0; r < n; r++) acc[r] = V_LOAD(a->y + i + r * V_LANES);
+  for (int r = 0; r < n; r++) FK_UNROLL
+  for (int s = 0; s < t; s++) acc[r][s] = V_SET(0);
   for (int64_t k = 0; k < a->d; k++) {
-    V factor = V_SET(a->alpha * a->x[k]);
+    V factor[VECTOR_COLUMNS];
     FK_UNROLL
-    for (int r = 0; r < n; r++) acc[r] = V_FMA(V_LOAD(a->A + i + r * V_LANES + k * a->ld), factor, acc[r]);
+    for (int s = 0; s < t; s++) factor[s] = V_SET(x[k + s * a->ldx]);
+    FK_UNROLL
+    for (int r = 0; r < n; r++) {
+      V row = V_LOAD(a->A + i + r * V_LANES + k * a->ld);
+      FK_UNROLL
+      for (int s = 0; s < t; s++) acc[r][s] = V_FMA(row, factor[s], acc[r][s]);
+    }
   }
   FK_UNROLL
-  for (int r = 0; r < n; r++) V_STORE(a->y + i + r * V_LANES, acc[r]);
+  for (int r = 0; r < n; r++) FK_UNROLL
+  for (int s = 0; s < t; s++) {
+    double *to = y + r * V_LANES + s * a->ldy;
+    V_STORE(to, V_FMA(acc[r][s], V_SET(a->alpha), V_LOAD(to)));
+  }
 }
 
 static void FN(multiply_vector)(const struct fk_tile_vector *a) {
-  int64_t i = 0;
-  for (; i + 4 * V_LANES <= a->n; i += 4 * V_LANES) FN(multiply_vectors)(a, i, 4);
-  for (; i + V_LANES <= a->n; i += V_LANES) FN(multiply_vectors)(a, i, 1);
-  for (; i < a->n; i++) {
-    double sum = 0;
-    for (int64_t k = 0; k < a->d; k++) sum += a->A[i + k * a->ld] * a->x[k];
-    a->y[i] += a->alpha * sum;
+  int64_t i = 0, c;
+  for (; i + VECTOR_ROWS * V_LANES <= a->n; i += VECTOR_ROWS * V_LANES) {
+    for (c = 0; c + VECTOR_COLUMNS <= a->columns; c += VECTOR_COLUMNS)
+      FN(multiply_vectors)(a, i, VECTOR_ROWS, c, VECTOR_COLUMNS);
+    if (c + 1 < a->columns) FN(multiply_vectors)(a, i, VECTOR_ROWS, c, 2);
+    if (c + 1 == a->columns) FN(multiply_vectors)(a, i, VECTOR_ROWS, c, 1);
   }
+  for (; i + V_LANES <= a->n; i += V_LANES)
+    for (c = 0; c < a->columns; c++) FN(multiply_vectors)(a, i, 1, c, 1);
+  for (; i < a->n; i++)
+    for (c = 0; c < a->columns; c++) {
+      double sum = 0;
+      for (int64_t k = 0; k < a->d; k++) sum += a->A[i + k * a->ld] * a->x[k + c * a->ldx];
+      a->y[i + c * a->ldy] += a->alpha * sum;
+    }
 }
 
-/* Columns k .. k + n - 1 of A with x. */
-INLINE void FN(multiply_columns)(const struct fk_tile_vector *a, int64_t k, const int n) {
-  const double *A = a->A + k * a->ld;
-  V acc[4];
-  double sum[4] = {0};
+/* Columns k .. k + n - 1 of A with columns c .. c + t - 1 of X. */
+INLINE void FN(multiply_columns)(const struct fk_tile_vector *a, int64_t k, const int n, int64_t c, const int t) {
+  const double *A = a->A + k * a->ld, *X = a->x + c * a->ldx;
+  V acc[VECTOR_ROWS][VECTOR_COLUMNS];
+  double sum[VECTOR_ROWS][VECTOR_COLUMNS] = {{0}};
   int64_t i = 0;
   FK_UNROLL
-  for (int c = 0; c < n; c++) acc[c] = V_SET(0);
+  for (int j = 0; j < n; j++) FK_UNROLL
+  for (int s = 0; s < t; s++) acc[j][s] = V_SET(0);
   for (; i + V_LANES <= a->n; i += V_LANES) {
-    V x = V_LOAD(a->x + i);
+    V x[VECTOR_COLUMNS];
     FK_UNROLL
-    for (int c = 0; c < n; c++) acc[c] = V_FMA(V_LOAD(A + i + c * a->ld), x, acc[c]);
+    for (int s = 0; s < t; s++) x[s] = V_LOAD(X + i + s * a->ldx);
+    FK_UNROLL
+    for (int j = 0; j < n; j++) {
+      V column = V_LOAD(A + i + j * a->ld);
+      FK_UNROLL
+      for (int s = 0; s < t; s++) acc[j][s] = V_FMA(column, x[s], acc[j][s]);
+    }
   }
-  for (; i < a->n; i++) FK_UNROLL
-  for (int c = 0; c < n; c++) sum[c] += A[i + c * a->ld] * a->x[i];
+  for (; i < a->n; i++)
+    for (int j = 0; j < n; j++)
+      for (int s = 0; s < t; s++) sum[j][s] += A[i + j * a->ld] * X[i + s * a->ldx];
   FK_UNROLL
-  for (int c = 0; c < n; c++) {
+  for (int j = 0; j < n; j++) FK_UNROLL
+  for (int s = 0; s < t; s++) {
     double lanes[V_LANES];
-    V_STORE(lanes, acc[c]);
-    for (int l = 0; l < V_LANES; l++) sum[c] += lanes[l];
-    a->y[k + c] += a->alpha * sum[c];
+    V_STORE(lanes, acc[j][s]);
+    for (int l = 0; l < V_LANES; l++) sum[j][s] += lanes[l];
+    a->y[k + j + (c + s) * a->ldy] += a->alpha * sum[j][s];
   }
 }
 
 static void FN(multiply_vector_transposed)(const struct fk_tile_vector *a) {
-  int64_t k = 0;
-  for (; k + 4 <= a->d; k += 4) FN(multiply_columns)(a, k, 4);
-  for (; k < a->d; k++) FN(multiply_columns)(a, k, 1);
+  int64_t k = 0, c;
+  for (; k + VECTOR_ROWS <= a->d; k += VECTOR_ROWS) {
+    for (c = 0; c + VECTOR_COLUMNS <= a->columns; c += VECTOR_COLUMNS)
+      FN(multiply_columns)(a, k, VECTOR_ROWS, c, VECTOR_COLUMNS);
+    if (c + 1 < a->columns) FN(multiply_columns)(a, k, VECTOR_ROWS, c, 2);
+    if (c + 1 == a->columns) FN(multiply_columns)(a, k, VECTOR_ROWS, c, 1);
+  }
+  for (; k < a->d; k++)
+    for (c = 0; c < a->columns; c++) FN(multiply_columns)(a, k, 1, c, 1);
 }

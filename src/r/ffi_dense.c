@@ -10,46 +10,31 @@
 
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
-SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
-  struct r_call call = r_begin(control);
-  struct r_operator opened = r_open(sources);
-  struct fk_matrix at = r_targets(y, opened.spec.x.d);
-  SEXP K = PROTECT(r_matrix(at.data ? at.n : opened.spec.x.n, opened.spec.x.n, R_NilValue));
-
-  struct fk_operator *op = r_start(&opened, &call.err);
-  if (op) fk_kernel_matrix(op, &at, &call.opts, REAL(K), &call.err);
-  r_close(&opened);
-
-  r_finish(&call.err);
-  UNPROTECT(1);
-  return K;
-}
-
-/* ---- fits ------------------------------------------------------------------------------------- */
-
 /* Sources with one kernel, or with a sum of kernels: their parts and the scales of these. */
 struct r_terms {
   struct r_operator *opened;
   struct fk_kernel_terms terms;
 };
 
-/* A matrix, list(parts, scales) or sources, opened: returns the matrix, or NULL. Sets the order. */
-static const double *matrix_or_open(SEXP K, struct r_terms *of, int64_t *m) {
+/* list(parts, scales) or sources, opened; none of a matrix. */
+static struct r_terms open_terms(SEXP K) {
   static const double one = 1;
-  const bool is_matrix = Rf_isMatrix(K);
-  SEXP parts = is_matrix ? R_NilValue : r_element(K, "parts");
+  SEXP parts = Rf_isMatrix(K) ? R_NilValue : r_element(K, "parts");
   const bool is_sum = !Rf_isNull(parts);
-  const int n = is_matrix ? 0 : is_sum ? Rf_length(parts) : 1;
-  of->opened = (struct r_operator *)R_alloc((size_t)n, sizeof *of->opened);
-  of->terms = (struct fk_kernel_terms){0, (struct fk_operator **)R_alloc((size_t)n, sizeof *of->terms.ops), &one};
-  if (is_sum) of->terms.scales = r_numbers(r_element(K, "scales"), n, "scales");
-  if (is_matrix) *m = Rf_nrows(K);
-  for (; of->terms.n < n; of->terms.n++) {
-    of->opened[of->terms.n] = r_open(is_sum ? VECTOR_ELT(parts, of->terms.n) : K);
-    *m = of->opened[of->terms.n].spec.x.n;
-  }
+  const int n = Rf_isMatrix(K) ? 0 : is_sum ? Rf_length(parts) : 1;
+  struct r_terms of = {.opened = (struct r_operator *)R_alloc((size_t)n, sizeof *of.opened)};
+  of.terms = (struct fk_kernel_terms){0, (struct fk_operator **)R_alloc((size_t)n, sizeof *of.terms.ops), &one};
+  if (is_sum) of.terms.scales = r_numbers(r_element(K, "scales"), n, "scales");
+  for (; of.terms.n < n; of.terms.n++) of.opened[of.terms.n] = r_open(is_sum ? VECTOR_ELT(parts, of.terms.n) : K);
+  return of;
+}
+
+/* A matrix, or what open_terms() takes, opened: returns the matrix, or NULL. Sets the order. */
+static const double *matrix_or_open(SEXP K, struct r_terms *of, int64_t *m) {
+  *of = open_terms(K);
+  *m = of->terms.n == 0 ? Rf_nrows(K) : of->opened[0].spec.x.n;
   if (*m == 0) Rf_error("`K` must have rows");
-  return is_matrix ? r_numbers(K, (R_xlen_t)(*m * *m), "K") : NULL;
+  return of->terms.n == 0 ? r_numbers(K, (R_xlen_t)(*m * *m), "K") : NULL;
 }
 
 /* FALSE: a failure. Either way the caller closes them. */
@@ -61,6 +46,30 @@ static bool start_terms(struct r_terms *of, struct fk_error *err) {
 static void close_terms(const struct r_terms *of) {
   for (int i = 0; i < of->terms.n; i++) r_close(&of->opened[i]);
 }
+
+/* y: points, or a list of them for each part of a sum; NULL: the sources. */
+SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
+  struct r_call call = r_begin(control);
+  struct r_terms of = open_terms(sources);
+  struct fk_matrix *at = (struct fk_matrix *)R_alloc((size_t)of.terms.n, sizeof *at);
+  for (int i = 0; i < of.terms.n; i++)
+    at[i] = r_targets(TYPEOF(y) == VECSXP ? VECTOR_ELT(y, i) : y, of.opened[i].spec.x.d);
+  const int64_t n = of.opened[0].spec.x.n;
+  SEXP K = PROTECT(r_matrix(at[0].data ? at[0].n : n, n, R_NilValue));
+
+  const bool started = start_terms(&of, &call.err);
+  for (int i = 0; i < of.terms.n && started && !call.err.status; i++) {
+    const struct fk_matrix_term term = {of.terms.scales[i], i > 0};
+    fk_kernel_matrix(of.terms.ops[i], &at[i], &term, &call.opts, REAL(K), &call.err);
+  }
+  close_terms(&of);
+
+  r_finish(&call.err);
+  UNPROTECT(1);
+  return K;
+}
+
+/* ---- fits ------------------------------------------------------------------------------------- */
 
 static SEXP r_array(int64_t m, int64_t t, int64_t k) {
   SEXP out = PROTECT(r_vector(m * t * k)), dim = PROTECT(Rf_allocVector(INTSXP, 3));

@@ -1,5 +1,6 @@
 /* Columns of vectors and products of matrices; R/sum-gradients.R. */
 #include "../core/dense_product.h"
+#include "../core/host.h"
 #include "../core/vectors.h"
 
 #include "ffi.h"
@@ -68,4 +69,27 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   r_finish(&call.err);
   UNPROTECT(1);
   return out;
+}
+
+/* list(product, sums): of a matrix of kernels with a column for each row of K, K'(W (K v + w)) and K v, of which
+ * NULL are not asked. v or w NULL: 0, weights NULL: ones. */
+SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP asked, SEXP control) {
+  const double *kernels = r_numbers(transposed, r_size(transposed, "transposed"), "transposed");
+  const int m = Rf_nrows(transposed), n = Rf_ncols(transposed), t = Rf_ncols(Rf_isNull(v) ? w : v);
+  const struct fk_dense K = fk_dense_of((double *)kernels, m, n);
+  struct fk_host_normal of = {.transposed = &K, .columns = t};
+  if (!Rf_isNull(v)) of.v = r_numbers(v, (R_xlen_t)m * t, "v");
+  if (!Rf_isNull(w)) of.w = r_numbers(w, (R_xlen_t)n * t, "w");
+  if (!Rf_isNull(weights)) of.weights = r_numbers(weights, n, "weights");
+  const int threads = r_threads(control);
+  struct fk_error err = {FK_STATUS_OK, ""};
+  SEXP result = PROTECT(Rf_allocVector(VECSXP, 2));
+  if (LOGICAL(asked)[0]) SET_VECTOR_ELT(result, 0, r_matrix(m, t, R_NilValue));
+  if (LOGICAL(asked)[1]) SET_VECTOR_ELT(result, 1, r_matrix(n, t, R_NilValue));
+  if (LOGICAL(asked)[0]) of.product = REAL(VECTOR_ELT(result, 0));
+  if (LOGICAL(asked)[1]) of.sums = REAL(VECTOR_ELT(result, 1));
+  fk_host.normal(threads, &of, &err);
+  r_finish(&err);
+  UNPROTECT(1);
+  return result;
 }

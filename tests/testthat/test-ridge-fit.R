@@ -125,7 +125,7 @@ test_that("a fit goes on from the coefficients of another", {
   second <- kernel_ridge(example_x, example_y, solver = list(start = first, intercept = FALSE, iterations = 100, tolerance = 1e-14))
   expect_equal(fitted(second), fitted(example_fit()), tolerance = 1e-8)
   done <- kernel_ridge(example_x, example_y, solver = list(start = second, intercept = FALSE, tolerance = 1e-6))
-  expect_identical(done$iterations, 0)
+  expect_lte(done$iterations, 1)
 })
 
 test_that("the iterate of the least error at rows that were held out is kept", {

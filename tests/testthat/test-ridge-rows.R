@@ -152,41 +152,43 @@ test_that("rows that cannot be read again, or are others then, are told", {
   refused(ridge_rows(big_matrix(replace(case$y, 170, NA))), "row 70")
 })
 
-test_that("products with kept kernels are those without them, for any number of threads", {
+test_that("products with kept kernels are those without them, for any number of threads and columns", {
   set.seed(11)
-  x <- matrix(rnorm(600), 200)
+  x <- matrix(rnorm(1299), 433)
   term <- \(columns, name) list(columns = columns, kernel = check_kernel(name), scale = 0.5)
-  spec <- list(kernel = sum_kernel(check_kernel("matern52"), list(term(1:3, "matern52"), term(2, "gaussian"))))
   L <- diag(0.8, 3)
-  plain <- ridge_rows(x, L, spec$kernel)
-  centers <- ridge_centers(x[1:40, ], L, spec$kernel)
-  v <- matrix(rnorm(80), 40)
-  w <- matrix(rnorm(400), 200)
-  weights <- runif(200)
-  answers <- \(rows, run, centers, v) list(
+  weights <- runif(433)
+  answers <- \(rows, run, centers, v, w) list(
     rows_multiply(rows, centers, v, run)$sums,
     rows_normal(rows, centers, v, w, weights, run, with_sums = TRUE)[c("product", "sums")],
     rows_normal(rows, centers, NULL, w, NULL, run)$product
   )
-  kept <- rows_with_kernels(plain, centers, spec, cpu_run())
-  expect_s3_class(kept, "rows_kept")
-  expect_equal(answers(kept, cpu_run(), centers, v), answers(plain, cpu_run(), centers, v), tolerance = 1e-13)
-  expect_identical(answers(kept, cpu_run(threads = 1), centers, v), answers(kept, cpu_run(threads = 2), centers, v))
-  # other centres have no kept kernels
-  other <- ridge_centers(x[41:60, ], L, spec$kernel)
-  expect_identical(answers(kept, cpu_run(), other, v[1:20, ]), answers(plain, cpu_run(), other, v[1:20, ]))
+  one <- check_kernel("matern52")
+  for (kernel in list(one, sum_kernel(one, list(term(1:3, "matern52"), term(2, "gaussian"))))) {
+    plain <- ridge_rows(x, L, kernel)
+    centers <- ridge_centers(x[1:45, ], L, kernel)
+    kept <- rows_with_kernels(plain, centers, list(kernel = kernel, L = L), cpu_run())
+    expect_s3_class(kept, "rows_kept")
+    for (columns in c(1, 2, 7)) {
+      v <- matrix(rnorm(45 * columns), 45)
+      w <- matrix(rnorm(433 * columns), 433)
+      expect_equal(answers(kept, cpu_run(), centers, v, w), answers(plain, cpu_run(), centers, v, w), tolerance = 1e-12)
+      expect_identical(answers(kept, cpu_run(threads = 1), centers, v, w), answers(kept, cpu_run(threads = 2), centers, v, w))
+    }
+    # other centres have no kept kernels
+    other <- ridge_centers(x[46:65, ], L, kernel)
+    expect_identical(answers(kept, cpu_run(), other, v[1:20, ], w), answers(plain, cpu_run(), other, v[1:20, ], w))
+  }
 })
 
-test_that("kernels are not kept of a single term, to a tolerance, nor beyond their bytes or the memory", {
+test_that("kernels are not kept to a tolerance, nor beyond their bytes or the memory", {
   x <- matrix(seq(0, 1, length.out = 300), 100)
-  one <- check_kernel("gaussian")
-  spec <- list(kernel = sum_kernel(one, list(list(columns = 1:3, kernel = one, scale = 1))))
-  rows <- ridge_rows(x, diag(3), spec$kernel)
+  spec <- list(kernel = check_kernel("gaussian"), L = diag(3))
+  rows <- ridge_rows(x, spec$L, spec$kernel)
   expect_identical(kernel_bytes(rows, 10, spec, cpu_run()), 8000)
   expect_identical(kernel_bytes(rows, 10, spec, replace(cpu_run(), "tol", 1e-6)), 0)
-  expect_identical(kernel_bytes(rows, 10, list(kernel = one), cpu_run()), 0)
   expect_identical(kernel_bytes(rows, KERNEL_BYTES / 100, spec, cpu_run()), 0)
   before <- options(flashkernel.memory_limit = 1e4)
   on.exit(options(before))
-  expect_identical(rows_with_kernels(rows, ridge_centers(x[1:10, ], diag(3), spec$kernel), spec, cpu_run()), rows)
+  expect_identical(rows_with_kernels(rows, ridge_centers(x[1:10, ], spec$L, spec$kernel), spec, cpu_run()), rows)
 })
