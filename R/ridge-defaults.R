@@ -133,7 +133,7 @@ choose_on_sample <- function(sample, spec, run) {
     if (is.null(L)) L <- rows_factor(sample$rows, bandwidth)
     K <- kernels_between(NULL, points, L, spec$kernel, run)
     if (!all(is.finite(K))) next
-    found <- leave_one_out(eigen(K, symmetric = TRUE), y, given)
+    found <- leave_one_out(K, y, given, run)
     if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
   }
   if (is.finite(best$error)) best
@@ -185,25 +185,18 @@ fill_spread <- function(spread) {
   spread
 }
 
-# Leave-one-out errors from (K + s I)^-1 with K = U diag(e) U': the leave-one-out residual of row i is its residual over
-# 1 - H_ii. Minimises over the noise s, or uses the given one.
-leave_one_out <- function(K, y, given = NULL) {
-  noises <- if (is.null(given)) max(K$values) * NOISES_TRIED else given
-  inner <- base::crossprod(K$vectors, y)
-  # one column for each noise s; the residuals y - H y are s (K + s)^-1 y
-  n <- nrow(y)
-  inverse <- 1 / (matrix(pmax(K$values, 0), n, length(noises)) + rep(noises, each = n))
-  leverage <- K$vectors^2 %*% inverse
-  errors <- 0
-  for (o in seq_len(ncol(y))) {
-    errors <- errors + .colMeans((K$vectors %*% (inverse * inner[, o]) / leverage)^2, n, length(noises))
-  }
+# list(error, noise) of the noise s of least leave-one-out error of fits with K + s I, or of the given one.
+leave_one_out <- function(K, y, given, run) {
+  # the largest sum of a row is at least the largest eigenvalue; less noise leaves K singular to rounding
+  tried <- max(rowSums(abs(K))) * NOISES_TRIED
+  noises <- if (is.null(given)) tried else max(given, tried[1])
+  errors <- colMeans(squares_left_out(ridge_path(K, y, noises, run)))
   at <- which.min(errors)
   if (length(at) == 0) return(list(error = Inf, noise = NA))
   list(error = errors[at], noise = noises[at])
 }
 
-# Candidate noises relative to the largest eigenvalue.
+# Candidate noises relative to that sum.
 NOISES_TRIED <- 10^seq(-9, 0, by = 0.5)
 
 # ---- other families ---------------------------------------------------------------------------

@@ -124,7 +124,7 @@ fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL, always =
   coefficients <- \(k) matrix(path$coefficients[, , k], nrow(y))
   if (!compares && is.null(at)) return(if (is.finite(path$log_det)) list(noise = noises, coefficients = coefficients(1)))
   left <- if (is.null(at)) {
-    matrix(rowMeans((aperm(path$coefficients, c(1, 3, 2)) / as.vector(path$own))^2, dims = 2), nrow(y))
+    squares_left_out(path)
   } else {
     squares_at(sources, at, y_at, path$coefficients, run)
   }
@@ -132,6 +132,12 @@ fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL, always =
   k <- which.min(errors)
   if (length(k) == 0 || !is.finite(errors[k])) return(NULL)
   list(noise = noises[k], error = errors[k], left = left[, k], coefficients = coefficients(k))
+}
+
+# Squared leave-one-out residuals of ridge_path(), the mean of all responses, with a column for each noise.
+squares_left_out <- function(path) {
+  left <- aperm(path$coefficients, c(1, 3, 2)) / as.vector(path$own)
+  matrix(rowMeans(left^2, dims = 2), nrow(left))
 }
 
 # Squared residuals at the points `at`, the mean of all responses, with a column for each of the fits, whose coefficients
