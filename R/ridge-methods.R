@@ -246,8 +246,6 @@ validation_label <- function(x, digits) {
   paste(error_name(x), format(x$least_held_out, digits = digits))
 }
 
-# 12 MB
-
 print_error <- function(error, digits) {
   if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))
   cat("Training:\n")

@@ -135,7 +135,7 @@ test_that("standard errors are those of the functional by the covariance of the 
   effects <- marginal_effects(fit)
   expect_equal(effects$estimate[1], sum(a * fit$coefficients), tolerance = 1e-8)
   expect_equal(effects$std.error[1], sigma(fit) * sqrt(sum(a * solve(A, a))), tolerance = 1e-5)
-  expect_equal(effects$p.value, 2 * stats::pnorm(-abs(effects$estimate / effects$std.error)))
+  expect_equal(effects$p.value, 2 * stats::pt(-abs(effects$estimate / effects$std.error), df.residual(fit)))
 })
 
 test_that("a linear kernel has the effects of ridge regression", {
