@@ -214,9 +214,8 @@ model_title <- function(x) {
 bandwidth_label <- function(x, digits) {
   sds <- if (is.matrix(x$bandwidth)) sqrt(diag(x$bandwidth)) else x$bandwidth
   shown <- vapply(signif(as.vector(sds), min(digits, 4)), format, "", digits = min(digits, 4))
-  if (is.matrix(x$bandwidth)) return(paste("matrix with standard deviations", few_of(shown)))
-  if (length(sds) == 1) return(shown)
-  few_of(if (is.null(x$names)) shown else paste(x$names, shown))
+  if (length(sds) > 1 && !is.null(x$names)) shown <- paste(x$names, shown)
+  paste0(if (is.matrix(x$bandwidth)) "matrix with standard deviations ", few_of(shown))
 }
 
 centers_label <- function(x) {
