@@ -4,14 +4,15 @@
 #' For a factor it is the mean difference of each category from the first.
 #'
 #' @details Derivatives in the columns are exact ([predict.kernel_ridge()] with `type = "gradient"` returns them row by
-#' row). If a formula makes columns from a variable, as `log(x)` or `x:z`, all columns of the variable change with it.
-#' An offset is kept constant. For logistic fits, effects are on probabilities with `type = "response"`, and on log odds
-#' with `"link"`. Means over the rows of the fit use the weights of the fit.
+#' row), but slopes of normal scores are means within half a standard deviation. If a formula makes columns from a
+#' variable, as `log(x)` or `x:z`, all of them change with it. Offsets have no effect. For logistic fits, effects are on
+#' probabilities with `type = "response"`, and on log odds with `"link"`. Means over the rows of the fit use the weights of
+#' the fit.
 #'
 #' **Standard errors** are those of a linear function of the coefficients, whose covariance is that of the Gaussian
 #' process with the centres of the fit (for probabilities by the delta method). The rows are treated as fixed. There are
-#' no standard errors for probabilities of more than two classes. Penalised estimates are biased toward 0, which
-#' weakens the evidence of a small p-value.
+#' no standard errors for probabilities of more than two classes. Where sigma is estimated, p-values are of the t
+#' distribution. Penalised estimates are biased toward 0, which weakens the evidence of a small p-value.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata Rows to average over, as for [predict.kernel_ridge()]; rows with missing values are omitted. `NULL`

@@ -89,9 +89,7 @@ refit_tuned <- function(tuned, rows, run) {
   spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
   y <- response_values(some$response, seq_along(rows))
   found <- tune_rows(some$rows, y, spec, tuned$search$settings$asked, run)
-  refit_ridge(
-    tuned, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")]
-  )
+  refit_ridge(tuned, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")])
 }
 
 check_left_classes <- function(some) {

@@ -340,15 +340,9 @@ test_that("exact fits that are not factorised have the same standard errors, and
   expect_error(hatvalues(fit), "too many rows")
   # conjugate gradients that take long go on with a factor of all rows
   replace_in_package("is_fast", \(...) TRUE)
-  replace_in_package("iterations_in_factor", \(...) 2)
-  step <- step_of_whole
-  replace_in_package("step_of_whole", function(...) {
-    made <<- made + 1
-    step(...)
-  })
+  replace_in_package("energy_gradients", \(system, nystrom, b, ...) list(x = 0 * b, converged = FALSE))
   fit$state <- new.env()
   expect_equal(link_errors(fit, ridge_rows(case$at), run), want, tolerance = 1e-3)
-  expect_gt(made, 3)
 })
 
 test_that("probabilities of 0 and 1 have errors of 0, and intervals that are numbers", {
