@@ -189,9 +189,7 @@ without_constant <- function(design) design[, colnames(design) != "(Intercept)",
 with_numbers <- function(frame, classes, arg) {
   for (name in intersect(names(classes)[classes == "logical"], names(frame))) {
     found <- as.logical(frame[[name]])
-    if (any(is.na(found) & !is.na(frame[[name]]))) {
-      stop_argument(arg, "must have TRUE or FALSE for logical variables of the fit: ", quote_names(name), " has other values")
-    }
+    if (anyNA(found[!is.na(frame[[name]])])) stop_argument(arg, "must have TRUE or FALSE in ", quote_names(name), " alone")
     frame[[name]] <- found
   }
   for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {

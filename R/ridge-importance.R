@@ -21,8 +21,7 @@ fit_importance <- function(fit, run) {
   )
 }
 
-# What the changes of each output are divided by: the standard deviations of several responses. Log odds of classes have
-# one unit.
+# What changes of each output are divided by: standard deviations of several responses. Log odds have one unit.
 output_units <- function(fit) {
   t <- ncol(fit$coefficients)
   if (t == 1 || !is.null(fit$classes)) return(rep(1, t))
@@ -46,12 +45,15 @@ switched_square <- function(fit, at, name, run) {
   mean(squares) / 2
 }
 
-# The eigenvectors of the mean outer product of the gradients in standardised columns, those first in which the function
-# changes most: `direction`, its `share` of the trace, `term` (the column) and `loading`, positive for the largest.
+# The eigenvectors of the mean outer product of the gradients in standardised columns, or in the normal scores that the
+# kernel has of them, those first in which the function changes most: `direction`, its `share` of the trace, `term` (the column) and `loading`, positive for the largest.
 fit_directions <- function(fit, at, run) {
-  slopes <- matrix(aperm(gradients_at(slope_of(fit), fit, at$points, run), c(1, 3, 2)), ncol = fit$d)
-  spreads <- weighted_sds(at$points, at$weights)
-  of <- eigen(base::crossprod(at$scales * slopes * rep(spreads, each = nrow(slopes))), symmetric = TRUE)
+  maps <- c(Find(\(term) !is.null(term$scores), fit$kernel$terms)$scores, vector("list", fit$d))[seq_len(fit$d)]
+  units <- 1 / normal_score_slopes(maps, at$points)
+  without <- lengths(maps) == 0
+  units[, without] <- rep(weighted_sds(at$points, at$weights)[without], each = nrow(units))
+  slopes <- aperm(gradients_at(slope_of(fit), fit, at$points, run) * as.vector(units), c(1, 3, 2))
+  of <- eigen(base::crossprod(at$scales * matrix(slopes, ncol = fit$d)), symmetric = TRUE)
   total <- sum(pmax(of$values, 0))
   shown <- which(of$values > 1e-3 * total)
   signs <- vapply(shown, \(k) sign(of$vectors[which.max(abs(of$vectors[, k])), k]), 0)

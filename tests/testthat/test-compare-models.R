@@ -94,7 +94,6 @@ test_that("discriminant analyses are judged by their classes, as their own valid
   folds <- rep(1:5, 15)
   own <- cross_validate(narrow, folds)
   expect_equal(compare_fits(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)
-  # of other columns, and of other classes
   other <- flash_kda(Species ~ Petal.Width, some, estimator = "kde", bandwidth = 1)
   expect_equal(compare_fits(narrow, other)$table["other", "score"], cross_validate(other)$log_score)
   expect_error(compare_fits(narrow, flash_kda(rev(Species) ~ Petal.Width, some, bandwidth = 1)), "same points")

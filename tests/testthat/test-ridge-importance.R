@@ -26,6 +26,7 @@ test_that("importance of a skewed column does not depend on where it is steep", 
   rows <- with_fixed_seed(data.frame(a = exp(stats::rnorm(90, sd = 2)), b = stats::rnorm(90)), 1)
   fit <- kernel_ridge(y ~ a + b, transform(rows, y = log(a) + b))
   expect_equal(importance_of(fit)[["a"]], 0.8, tolerance = 0.05)
+  expect_gt(min(subset(fit_importance(fit, start_run(fit$control))$directions, direction == 1)$loading), 0.2)
 })
 
 test_that("importance of a known function is found", {
