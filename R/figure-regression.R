@@ -15,7 +15,7 @@
 #' * the importance of each variable: its share of the mean squared change of the fitted function (for probabilities, of
 #'   the log odds) after the values of the variable were replaced by those of other rows. Several responses are added,
 #'   each in units of its standard deviation;
-#' * directions: eigenvectors of the mean outer product of the gradients in standardised columns or normal scores;
+#' * directions: eigenvectors of the mean outer product of gradients in standardised columns or normal scores;
 #' * for a formula with `k()`, terms of one or two variables: effects minus their means over the centres. Of two, the
 #'   second is at three of its quantiles, or its categories.
 #'

@@ -190,14 +190,14 @@ some_of_data <- function(data, index, L = NULL, kernel = NULL) {
   )
 }
 
-kept_data <- function(fit, otherwise = "Fit") {
-  if (is.null(fit$data)) stop_argument("object", "does not keep its rows. ", otherwise, " with `solver = list(keep = TRUE)`.")
+kept_data <- function(fit) {
+  if (is.null(fit$data)) stop_argument("object", "does not keep its rows. Fit with `solver = list(keep = TRUE)`.")
   fit$data
 }
 
 # The rows of the fit in the form of new_rows().
 own_rows <- function(fit) {
-  data <- kept_data(fit, "Give `newdata`, or fit")
+  data <- kept_data(fit)
   list(rows = data$rows, offset = data$offset, own = TRUE, restore = \(result) restore_fitted(fit, result))
 }
 
