@@ -221,7 +221,7 @@ is_plain <- function(fit, frame, name) {
 }
 
 is_categorical <- function(fit, frame, name) {
-  if (!is.numeric(frame[[name]])) return(TRUE)
+  if (is.factor(frame[[name]]) || typeof(frame[[name]]) %in% c("character", "logical")) return(TRUE) # dates are numbers
   classes <- attr(fit$terms, "dataClasses")
   of_classes <- names(classes)[classes %in% c("factor", "ordered", "character", "logical")]
   of_classes <- intersect(of_classes, rownames(attr(fit$terms, "factors")))
@@ -252,13 +252,13 @@ points_of_frame <- function(fit, frame) model_newdata(fit, frame)$points
 # How the columns change with a variable, row by row: differences, which are exact up to rounding where a column is
 # linear in the variable.
 design_slope <- function(fit, frame, name) {
-  values <- as.double(frame[[name]])
-  step <- 1e-4 * stats::sd(values)
-  if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(values))
+  values <- frame[[name]]
+  step <- 1e-4 * stats::sd(as.double(values))
+  if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(as.double(values)))
   up <- values + step
   down <- values - step
   design <- \(values) points_of_frame(fit, replace(frame, name, list(values)))
-  slope <- (design(up) - design(down)) / (up - down)
+  slope <- (design(up) - design(down)) / (as.double(up) - as.double(down))
   if (!all(is.finite(slope))) {
     stop_argument("newdata", "must have values where the formula is finite, for ", quote_names(name))
   }
