@@ -24,8 +24,8 @@ normal_scores <- function(maps, x) {
   x
 }
 
-# Slopes of the maps are means where scores differ by at most this. Slopes between neighbouring values are noise: mean
-# derivatives of 40 rows were four times too large, with this width 1.2 times, and half of it 1.5 times (bench/NOTES.md).
+# Slopes of the maps are means where scores differ by at most this. Slopes between neighbouring values are noise: with
+# them mean derivatives at 40 rows were 3 to 8 times the truth, with this width 0.8 to 1.3 times (bench/NOTES.md).
 SLOPE_WIDTH <- 0.5
 
 normal_score_slopes <- function(maps, x) {

@@ -6,8 +6,7 @@
 #' @details Derivatives in the columns are exact ([predict.kernel_ridge()] with `type = "gradient"` returns them row by
 #' row), but slopes of normal scores are means within half a standard deviation. If a formula makes columns from a
 #' variable, as `log(x)` or `x:z`, all of them change with it. Offsets have no effect. For logistic fits, effects are on
-#' probabilities with `type = "response"`, and on log odds with `"link"`. Means over the rows of the fit use the weights of
-#' the fit.
+#' probabilities with `type = "response"`, and on log odds with `"link"`. Means over the rows of the fit use its weights.
 #'
 #' **Standard errors** are those of a linear function of the coefficients, whose covariance is that of the Gaussian
 #' process with the centres of the fit (for probabilities by the delta method). The rows are treated as fixed. There are
@@ -221,7 +220,8 @@ is_plain <- function(fit, frame, name) {
 }
 
 is_categorical <- function(fit, frame, name) {
-  if (is.factor(frame[[name]]) || typeof(frame[[name]]) %in% c("character", "logical")) return(TRUE) # dates are numbers
+  # dates are numbers
+  if (is.factor(frame[[name]]) || typeof(frame[[name]]) %in% c("character", "logical")) return(TRUE)
   classes <- attr(fit$terms, "dataClasses")
   of_classes <- names(classes)[classes %in% c("factor", "ordered", "character", "logical")]
   of_classes <- intersect(of_classes, rownames(attr(fit$terms, "factors")))

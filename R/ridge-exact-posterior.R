@@ -24,13 +24,12 @@ ENERGY_PRODUCTS <- 1e-9
 solved_energies <- function(kept, b, enough) {
   system <- kept$system
   start <- NULL
-  apart <- passes_apart(system)
   if (exact_way(system)$fast) {
     turns <- iterations_in_factor(system, ENERGY_PRODUCTS / PRODUCT_TOLERANCE, ncol(b))
     found <- energy_gradients(system, kept$nystrom, b, enough, min(turns, MOST_SOLVE_STEPS))
+    if (!found$converged && is.infinite(turns)) warn_unresolved(MOST_SOLVE_STEPS)
     if (found$converged || is.infinite(turns)) return(found)
     start <- found$x
-    apart <- 0
   }
   system$run <- block_run(system)
   # b'A^-1 b - r'A^-1 r, which never falls
@@ -40,7 +39,7 @@ solved_energies <- function(kept, b, enough) {
     before <- energy
     energy <<- energy_of(state)
     all(enough(energy - before, energy, seq_along(energy)))
-  }, apart)
+  }, if (is.null(start)) passes_apart(system) else 0)
   if (found$iterations == MOST_SOLVE_STEPS) warn_unresolved(MOST_SOLVE_STEPS)
   list(energy = energy, x = found$x)
 }
@@ -50,7 +49,7 @@ MOST_SOLVE_STEPS <- 500
 # By conjugate gradients preconditioned by M. Each step adds to the energies b'x. Their error, b'A^-1 b - b'x =
 # r'A^-1 r, is about r'M^-1 r, at most that times the factor by which the noise of M is raised. A column stops when there
 # is enough.
-energy_gradients <- function(system, nystrom, b, enough, max_iter = MOST_SOLVE_STEPS) {
+energy_gradients <- function(system, nystrom, b, enough, max_iter) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
   x <- 0 * b
@@ -79,7 +78,6 @@ energy_gradients <- function(system, nystrom, b, enough, max_iter = MOST_SOLVE_S
     left <- ifelse(step > 0, column_products(r, z, run), 0)
     p <- combine_columns(z, p, left / before, run)
   }
-  if (max_iter == MOST_SOLVE_STEPS) warn_unresolved(max_iter)
   list(energy = energy, x = x, converged = FALSE)
 }
 
@@ -95,8 +93,8 @@ warn_unresolved <- function(steps) {
 # Largest number of rows with standard errors: each needs the solution of a linear system.
 MOST_SOLVES <- 1e4
 
-# Columns of a block, which share kernel evaluations or a factor: at least 64, and more while a matrix takes up to 64 MB.
-solves_at_a_time <- function(n) max(64, 2^23 %/% n)
+# Columns of a block, which share kernel evaluations or a factor: at least 64, and more while a matrix takes up to 16 MB.
+solves_at_a_time <- function(n) max(64, 2^21 %/% n)
 
 # Relative error of the variance.
 VARIANCE_ERROR <- 1e-3

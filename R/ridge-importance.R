@@ -46,7 +46,8 @@ switched_square <- function(fit, at, name, run) {
 }
 
 # The eigenvectors of the mean outer product of the gradients in standardised columns, or in the normal scores that the
-# kernel has of them, those first in which the function changes most: `direction`, its `share` of the trace, `term` (the column) and `loading`, positive for the largest.
+# kernel has of them: `direction`, its `share` of the trace, `term` (the column), and `loading`, of which the largest is
+# positive.
 fit_directions <- function(fit, at, run) {
   maps <- c(Find(\(term) !is.null(term$scores), fit$kernel$terms)$scores, vector("list", fit$d))[seq_len(fit$d)]
   units <- 1 / normal_score_slopes(maps, at$points)
