@@ -13,10 +13,9 @@
 #' * the partial dependence on each variable: the mean prediction over the rows if that variable has the value on the
 #'   axis in all of them, with intervals;
 #' * the importance of each variable: its share of the mean squared change of the fitted function (for probabilities, of
-#'   the log odds). For a number this is the square of the derivative times the standard deviation. For a factor, or two
-#'   values, it is half of the squared difference after a switch to a random value. Several responses are added, each in
-#'   units of its standard deviation;
-#' * directions: eigenvectors of the mean outer product of the gradients in standardised columns;
+#'   the log odds) after the values of the variable were replaced by those of other rows. Several responses are added,
+#'   each in units of its standard deviation;
+#' * directions: eigenvectors of the mean outer product of gradients in standardised columns or normal scores;
 #' * for a formula with `k()`, terms of one or two variables: effects minus their means over the centres. Of two, the
 #'   second is at three of its quantiles, or its categories.
 #'

@@ -9,7 +9,7 @@ judge_of.kernel_regression <- function(fit, arg = "object") {
     sds = \(made) bandwidth_sds(made$bandwidth)
   )
   new_judged(
-    unclass(fit), fit$type, judged_points(cbind(fit$y, fit$x), fit), point_names(fit), fit$control, "squared", folds_of,
+    unclass(fit), fit$type, list(unname(fit$y)), point_names(fit), fit$control, "squared", folds_of,
     has_left_out = \(score) TRUE, left_out = \(score, run) minus_square(fit$y, fit$left_out)
   )
 }
@@ -31,7 +31,7 @@ judge_of.flash_kda <- function(fit, arg = "object") {
     as.double((as.integer(as_kda_type(logs, fit$prior, "class")) == codes) %in% TRUE)
   }
   made <- new_judged(
-    unclass(fit), unclass(fit$fits[[1]])$estimator, list(kda_points(fit), fit$classes[codes]), NULL,
+    unclass(fit), unclass(fit$fits[[1]])$estimator, list(fit$classes[codes]), NULL,
     fit_asked(unclass(fit$fits[[1]])), c("log", "class"), NULL,
     has_left_out = \(score) all(vapply(fit$fits, \(own) can_leave_out(unclass(own)), NA)),
     left_out = \(score, run) scores_of(left_out_logs(fit, run), score)

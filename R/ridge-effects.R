@@ -4,14 +4,14 @@
 #' For a factor it is the mean difference of each category from the first.
 #'
 #' @details Derivatives in the columns are exact ([predict.kernel_ridge()] with `type = "gradient"` returns them row by
-#' row). If a formula makes columns from a variable, as `log(x)` or `x:z`, all columns of the variable change with it.
-#' An offset is kept constant. For logistic fits, effects are on probabilities with `type = "response"`, and on log odds
-#' with `"link"`. Means over the rows of the fit use the weights of the fit.
+#' row), but slopes of normal scores are means within half a standard deviation. If a formula makes columns from a
+#' variable, as `log(x)` or `x:z`, all of them change with it. Offsets have no effect. For logistic fits, effects are on
+#' probabilities with `type = "response"`, and on log odds with `"link"`. Means over the rows of the fit use its weights.
 #'
 #' **Standard errors** are those of a linear function of the coefficients, whose covariance is that of the Gaussian
 #' process with the centres of the fit (for probabilities by the delta method). The rows are treated as fixed. There are
-#' no standard errors for probabilities of more than two classes. Penalised estimates are biased toward 0, which
-#' weakens the evidence of a small p-value.
+#' no standard errors for probabilities of more than two classes. Where sigma is estimated, p-values are of the t
+#' distribution. Penalised estimates are biased toward 0, which weakens the evidence of a small p-value.
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata Rows to average over, as for [predict.kernel_ridge()]; rows with missing values are omitted. `NULL`
@@ -48,7 +48,10 @@ marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c(
 }
 
 check_variables <- function(fit, variables) {
-  known <- if (is.null(fit$terms)) column_names(fit) else fit$variables
+  known <- if (is.null(fit$terms)) column_names(fit) else {
+    # those of an offset alone are kept constant
+    intersect(fit$variables, all.vars(str2expression(attr(fit$terms, "term.labels"))))
+  }
   if (is.null(variables)) return(known)
   if (!is.character(variables)) stop_argument("variables", "must be names of variables: found ", describe(variables))
   other <- setdiff(variables, known)
@@ -217,7 +220,8 @@ is_plain <- function(fit, frame, name) {
 }
 
 is_categorical <- function(fit, frame, name) {
-  if (!is.numeric(frame[[name]])) return(TRUE)
+  # dates are numbers
+  if (is.factor(frame[[name]]) || typeof(frame[[name]]) %in% c("character", "logical")) return(TRUE)
   classes <- attr(fit$terms, "dataClasses")
   of_classes <- names(classes)[classes %in% c("factor", "ordered", "character", "logical")]
   of_classes <- intersect(of_classes, rownames(attr(fit$terms, "factors")))
@@ -248,13 +252,13 @@ points_of_frame <- function(fit, frame) model_newdata(fit, frame)$points
 # How the columns change with a variable, row by row: differences, which are exact up to rounding where a column is
 # linear in the variable.
 design_slope <- function(fit, frame, name) {
-  values <- as.double(frame[[name]])
-  step <- 1e-4 * stats::sd(values)
-  if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(values))
+  values <- frame[[name]]
+  step <- 1e-4 * stats::sd(as.double(values))
+  if (!is.finite(step) || step == 0) step <- 1e-4 * max(1, abs(as.double(values)))
   up <- values + step
   down <- values - step
   design <- \(values) points_of_frame(fit, replace(frame, name, list(values)))
-  slope <- (design(up) - design(down)) / (up - down)
+  slope <- (design(up) - design(down)) / (as.double(up) - as.double(down))
   if (!all(is.finite(slope))) {
     stop_argument("newdata", "must have values where the formula is finite, for ", quote_names(name))
   }
@@ -265,11 +269,13 @@ design_slope <- function(fit, frame, name) {
 
 bound_parts <- function(parts, name, bind) do.call(bind, lapply(parts, `[[`, name))
 
-# A row for each part, a column for each output; NA where errors are not asked for, or not known.
+# list(error, df): standard errors, a row for each part and a column for each output, and the degrees of freedom of their
+# noise; NA where errors are not asked for, or not known.
 errors_of_parts <- function(job, parts, wanted) {
   functional <- bound_parts(parts, "functional", cbind)
   known <- !is.null(functional) && job$fit$family$has_likelihood
-  if (wanted && known) functional_errors(job$fit, functional, job$run) else NA_real_
+  if (!wanted || !known) return(list(error = NA_real_, df = NA_real_))
+  list(error = functional_errors(job$fit, functional, job$run), df = noise_df(job$fit, job$run))
 }
 
 effect_table <- function(job, parts, se.fit, level, n) {
@@ -277,25 +283,22 @@ effect_table <- function(job, parts, se.fit, level, n) {
   groups <- effect_groups(job)
   estimate <- bound_parts(parts, "estimate", rbind)
   if (job$scale == "link") estimate <- crossprod(bound_parts(parts, "functional", cbind), fit$coefficients)
-  error <- errors_of_parts(job, parts, se.fit)
+  found <- errors_of_parts(job, parts, se.fit)
   t <- ncol(estimate)
   of <- rep(seq_along(parts), each = t)
   table <- data.frame(
     term = vapply(parts, `[[`, "", "term")[of], contrast = vapply(parts, `[[`, "", "contrast")[of],
-    estimate = as.vector(t(estimate)), std.error = rep_len(as.vector(t(error)), length(of))
+    estimate = as.vector(t(estimate)), std.error = rep_len(as.vector(t(found$error)), length(of))
   )
   if (!is.null(groups)) table <- cbind(table[1:2], group = rep(groups, length(parts)), table[3:4])
-  width <- normal_width(table$std.error, level)
+  width <- t_width(table$std.error, found$df, level)
   # NA rather than 0 / 0 where neither an effect nor its error differs from 0
   table$statistic <- replace(table$estimate / table$std.error, table$estimate == 0 & table$std.error == 0, NA)
-  table$p.value <- 2 * stats::pnorm(-abs(table$statistic))
+  table$p.value <- 2 * stats::pt(-abs(table$statistic), found$df)
   table$conf.low <- table$estimate - width
   table$conf.high <- table$estimate + width
-  structure(table, class = c("marginal_effects", "data.frame"), n = n, scale = job$scale, level = level)
+  structure(table, class = c("marginal_effects", "data.frame"), n = n, scale = job$scale, level = level, df = found$df)
 }
-
-# Half an interval of this level.
-normal_width <- function(error, level) stats::qnorm((1 + level) / 2) * error
 
 # Names of the columns of an estimate, NULL where there is one.
 effect_groups <- function(job) {
@@ -317,7 +320,9 @@ print.marginal_effects <- function(x, digits = max(3L, getOption("digits") - 3L)
 }
 
 print_effects <- function(x, digits) {
-  shown <- cbind(Estimate = x$estimate, `Std. Error` = x$std.error, `z value` = x$statistic, `Pr(>|z|)` = x$p.value)
+  shown <- cbind(x$estimate, x$std.error, x$statistic, x$p.value)
+  names <- c("Estimate", "Std. Error", "t value", "Pr(>|t|)")
+  colnames(shown) <- if (isTRUE(is.finite(attr(x, "df")))) names else gsub("\\bt\\b", "z", names)
   moved <- x$contrast != "dY/dX"
   groups <- if (!is.null(x$group)) paste0(" [", x$group, "]")
   rownames(shown) <- paste0(x$term, ifelse(moved, paste0(": ", x$contrast), ""), groups)

@@ -20,19 +20,26 @@ is_there <- function(P) tryCatch({ apply_factors(P, numeric(P$m), "T"); TRUE }, 
 ENERGY_PRODUCTS <- 1e-9
 
 # Solves A x = b for all columns of b. `enough(left, energy, columns)`: are these energies near enough to b'A^-1 b, which
-# is about `left` more? Returns list(energy, x); conjugate gradients return x only if `with_x`.
-solved_energies <- function(kept, b, enough, with_x = FALSE) {
+# is about `left` more? Returns list(energy, x).
+solved_energies <- function(kept, b, enough) {
   system <- kept$system
-  if (exact_way(system)$fast) return(energy_gradients(system, kept$nystrom, b, enough, with_x))
+  start <- NULL
+  if (exact_way(system)$fast) {
+    turns <- iterations_in_factor(system, ENERGY_PRODUCTS / PRODUCT_TOLERANCE, ncol(b))
+    found <- energy_gradients(system, kept$nystrom, b, enough, min(turns, MOST_SOLVE_STEPS))
+    if (!found$converged && is.infinite(turns)) warn_unresolved(MOST_SOLVE_STEPS)
+    if (found$converged || is.infinite(turns)) return(found)
+    start <- found$x
+  }
   system$run <- block_run(system)
   # b'A^-1 b - r'A^-1 r, which never falls
   energy_of <- \(at) column_products(b + at$r, at$x, system$run)
   energy <- numeric(ncol(b))
-  found <- run_blocks(system, b, first_blocks(system, b), MOST_SOLVE_STEPS, 0, function(state, size) {
+  found <- run_blocks(system, b, first_blocks(system, b, start), MOST_SOLVE_STEPS, 0, function(state, size) {
     before <- energy
     energy <<- energy_of(state)
     all(enough(energy - before, energy, seq_along(energy)))
-  })
+  }, if (is.null(start)) passes_apart(system) else 0)
   if (found$iterations == MOST_SOLVE_STEPS) warn_unresolved(MOST_SOLVE_STEPS)
   list(energy = energy, x = found$x)
 }
@@ -42,18 +49,17 @@ MOST_SOLVE_STEPS <- 500
 # By conjugate gradients preconditioned by M. Each step adds to the energies b'x. Their error, b'A^-1 b - b'x =
 # r'A^-1 r, is about r'M^-1 r, at most that times the factor by which the noise of M is raised. A column stops when there
 # is enough.
-energy_gradients <- function(system, nystrom, b, enough, with_x, max_iter = MOST_SOLVE_STEPS) {
+energy_gradients <- function(system, nystrom, b, enough, max_iter) {
   run <- run_to_tolerance(system$run, ENERGY_PRODUCTS)
   energy <- numeric(ncol(b))
-  x <- if (with_x) 0 * b
+  x <- 0 * b
   of <- seq_len(ncol(b))
   r <- b
   p <- z <- nystrom$solve(r)
   left <- column_products(r, z, run)
   for (iteration in seq_len(max_iter)) {
     go <- which(left > 0 & !enough(nystrom$raised * left, energy[of], of))
-    if (length(go) == 0) break
-    if (iteration == max_iter) warn_unresolved(max_iter)
+    if (length(go) == 0) return(list(energy = energy, x = x, converged = TRUE))
     if (length(go) < length(of)) {
       of <- of[go]
       r <- r[, go, drop = FALSE]
@@ -64,7 +70,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x, max_iter = MOST
     curvature <- column_products(p, Ap, run)
     step <- ifelse(curvature > 0, left / curvature, 0)
     energy[of] <- energy[of] + step * left
-    if (with_x) x[, of] <- combine_columns(x[, of, drop = FALSE], p, step, run)
+    x[, of] <- combine_columns(x[, of, drop = FALSE], p, step, run)
     r <- combine_columns(r, Ap, -step, run)
     z <- nystrom$solve(r)
     before <- left
@@ -72,7 +78,7 @@ energy_gradients <- function(system, nystrom, b, enough, with_x, max_iter = MOST
     left <- ifelse(step > 0, column_products(r, z, run), 0)
     p <- combine_columns(z, p, left / before, run)
   }
-  list(energy = energy, x = x)
+  list(energy = energy, x = x, converged = FALSE)
 }
 
 warn_unresolved <- function(steps) {
@@ -87,8 +93,8 @@ warn_unresolved <- function(steps) {
 # Largest number of rows with standard errors: each needs the solution of a linear system.
 MOST_SOLVES <- 1e4
 
-# Columns of a block, whose sums share kernel evaluations.
-SOLVES_AT_A_TIME <- 64
+# Columns of a block, which share kernel evaluations or a factor: at least 64, and more while a matrix takes up to 16 MB.
+solves_at_a_time <- function(n) max(64, 2^21 %/% n)
 
 # Relative error of the variance.
 VARIANCE_ERROR <- 1e-3
@@ -103,7 +109,7 @@ solved_norms <- function(fit, rows, prior, run) {
   }
   kept <- unfactorised_of(fit, run)
   of_rows <- run_to_tolerance(run, ENERGY_PRODUCTS)
-  unlist(lapply(blocks_of(rows$n, SOLVES_AT_A_TIME), \(block) {
+  unlist(lapply(blocks_of(rows$n, solves_at_a_time(kept$system$n)), \(block) {
     few <- ridge_centers(rows_take(rows, block), fit$L, fit$kernel)
     k <- rows_multiply(kept$system$rows, few, diag(length(block)), of_rows)$sums
     own <- prior[block]
@@ -132,7 +138,7 @@ estimated_traces <- function(fit, run) {
   z <- probes_of(kept)
   y <- nystrom$solve(z)
   first <- c(column_products(z, y, run), sum(1 / system$noise))
-  x <- solved_energies(kept, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of], with_x = TRUE)$x
+  x <- solved_energies(kept, cbind(z, 1), \(left, energy, of) left <= 1e-6 * first[of])$x
   own <- nystrom$P$m - sum(apply_factors(nystrom$G, diag(nystrom$P$m), "T^-1")^2)
   differences <- colSums(y * system$noise * (x[, seq_len(PROBES)] - y))
   s <- nystrom$raised

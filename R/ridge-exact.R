@@ -141,14 +141,15 @@ solve_by_gradients <- function(system, y, spec, each, save = NULL, turns = itera
 MOST_GRADIENTS <- 1000L
 MOST_REFINEMENTS <- 200L
 
-# By the engine's estimates of seconds, which are constants of the machine; their ratio does not depend on the threads.
-iterations_in_factor <- function(system, tolerance) {
+# By the engine's estimates of seconds, which are constants of the machine; their ratio does not depend on the threads. An
+# iteration takes as long for each of the `columns`.
+iterations_in_factor <- function(system, tolerance, columns = 1) {
   if (!has_room_for_factor(system)) return(Inf)
   seconds <- \(run, m) guessed_seconds(run, system$n, m, system$rows$d, system$kernel)
   exact <- block_run(system)
   fast <- run_to_tolerance(system$run, exact_tolerance(system$run, tolerance))
   factor <- seconds(exact, system$n) * system$n / (3 * kernel_cost(system, exact))
-  each <- seconds(fast, system$n) + 2 * seconds(fast, nystrom_rank(system$n))
+  each <- columns * (seconds(fast, system$n) + 2 * seconds(fast, nystrom_rank(system$n)))
   min(MOST_GRADIENTS, ceiling(signif(factor / (ITERATION_COST * each), 6)))
 }
 

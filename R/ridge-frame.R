@@ -184,9 +184,14 @@ read_columns <- function(fit, terms, data, variables, na.action, arg) {
 
 without_constant <- function(design) design[, colnames(design) != "(Intercept)", drop = FALSE]
 
-# Checks that numeric variables of the fit are numeric in a model frame. `classes`: data classes of the fit. A column of
-# NA is logical in R and becomes numeric.
+# Checks that numeric variables of the fit are numeric in a model frame, and logical ones TRUE or FALSE. `classes`: data
+# classes of the fit. A column of NA is logical in R and becomes numeric.
 with_numbers <- function(frame, classes, arg) {
+  for (name in intersect(names(classes)[classes == "logical"], names(frame))) {
+    found <- as.logical(frame[[name]])
+    if (anyNA(found[!is.na(frame[[name]])])) stop_argument(arg, "must have TRUE or FALSE in ", quote_names(name), " alone")
+    frame[[name]] <- found
+  }
   for (name in intersect(names(classes)[classes == "numeric"], names(frame))) {
     if (is.logical(frame[[name]])) storage.mode(frame[[name]]) <- "double"
     if (is_number(frame[[name]])) next

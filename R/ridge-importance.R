@@ -1,32 +1,27 @@
-# What a fit depends on. Each variable has the mean square of the change of the fitted function with it: the derivative
-# times the standard deviation of the variable, or, for categories, half of the squared difference after a switch to a
-# category drawn from their distribution. For a linear function both are the square of the coefficient times the
-# variance.
+# What a fit depends on. Each variable has half of the mean squared change of the fitted function after its values were
+# replaced by those of other rows. For a linear function this is the square of the coefficient times the variance.
 
-# Categories that a variable is switched to, at most: the most frequent ones.
-SWITCHED_LEVELS <- 30
+# Number of other rows from which each row takes the value of a variable.
+SWITCHES <- 8
 
 # list(importance, directions): a data frame of `term` and its share of the sum, in decreasing order, and one of the
 # directions with a row for each column in each. At rows evenly spread, with the weights of the fit.
 fit_importance <- function(fit, run) {
-  at <- partial_rows(fit, 2 * fit$d + 1)
-  at$units <- output_units(fit)
-  slopes <- gradients_at(slope_of(fit), fit, at$points, run)
-  # a row for each point and output
-  at$slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = fit$d)
-  at$scales <- as.vector(outer(sqrt(at$weights), at$units, `/`))
+  at <- partial_rows(fit, SWITCHES * fit$d)
+  # changes have a row for each point and output
+  at$scales <- as.vector(outer(sqrt(at$weights), output_units(fit), `/`))
+  at$link <- link_at(fit, ridge_rows(at$points), run)
   names <- check_variables(fit, NULL)
-  squares <- vapply(names, \(name) changed_square(fit, at, name, run), 0)
+  squares <- vapply(names, \(name) switched_square(fit, at, name, run), 0)
   shares <- if (sum(squares) > 0) squares / sum(squares) else squares
   order <- order(-shares)
   list(
     importance = data.frame(term = names[order], importance = unname(shares)[order]),
-    directions = fit_directions(fit, at)
+    directions = fit_directions(fit, at, run)
   )
 }
 
-# What the changes of each output are divided by: the standard deviations of several responses. Log odds of classes have
-# one unit.
+# What changes of each output are divided by: standard deviations of several responses. Log odds have one unit.
 output_units <- function(fit) {
   t <- ncol(fit$coefficients)
   if (t == 1 || !is.null(fit$classes)) return(rep(1, t))
@@ -35,37 +30,31 @@ output_units <- function(fit) {
   ifelse(sds > 0, sds, 1)
 }
 
-changed_square <- function(fit, at, name, run) {
+# The rows in the order of the variable take the values that lie a part of all rows further on in this order.
+switched_square <- function(fit, at, name, run) {
   own <- if (is.null(at$frame)) at$points[, match(name, column_names(fit))] else at$frame[[name]]
-  if ((!is.null(at$frame) && is_categorical(fit, at$frame, name)) || length(unique(own)) <= 2) {
-    return(switched_square(fit, at, name, own, run))
-  }
-  change <- if (is.null(at$frame) || is_plain(fit, at$frame, name)) {
-    at$slopes[, match(if (is.null(at$frame)) name else term_label(name), column_names(fit))]
-  } else {
-    D <- design_slope(fit, at$frame, name)
-    rowSums(at$slopes * D[rep(seq_len(nrow(D)), length(at$units)), , drop = FALSE])
-  }
-  sum((at$scales * change)^2) * weighted_sds(matrix(as.double(own)), at$weights)^2
-}
-
-switched_square <- function(fit, at, name, own, run) {
-  values <- unique(own)
-  parts <- as.vector(rowsum(at$weights, match(own, values)))
-  most <- utils::head(order(-parts), SWITCHED_LEVELS)
-  before <- link_at(fit, ridge_rows(at$points), run)
-  squares <- vapply(most, \(k) {
-    after <- link_at(fit, ridge_rows(points_with(fit, at, name, values[k])), run)
-    sum((at$scales * as.vector(after - before))^2)
+  order <- order(own)
+  ends <- cumsum(at$weights[order])
+  middles <- ends - at$weights[order] / 2
+  squares <- vapply((seq_len(SWITCHES) - 0.5) / SWITCHES, \(part) {
+    from <- 1 + findInterval((middles + part) %% 1, ends, left.open = TRUE)
+    other <- replace(own, order, own[order[pmin(from, length(own))]])
+    change <- link_at(fit, ridge_rows(points_with(fit, at, name, other)), run) - at$link
+    sum((at$scales * as.vector(change))^2)
   }, 0)
-  sum(parts[most] * squares) / (2 * sum(parts[most]))
+  mean(squares) / 2
 }
 
-# The eigenvectors of the mean outer product of the gradients in standardised columns, those first in which the function
-# changes most: `direction`, its `share` of the trace, `term` (the column) and `loading`, positive for the largest.
-fit_directions <- function(fit, at) {
-  spreads <- weighted_sds(at$points, at$weights)
-  of <- eigen(base::crossprod(at$scales * at$slopes * rep(spreads, each = nrow(at$slopes))), symmetric = TRUE)
+# The eigenvectors of the mean outer product of the gradients in standardised columns, or in the normal scores that the
+# kernel has of them: `direction`, its `share` of the trace, `term` (the column), and `loading`, of which the largest is
+# positive.
+fit_directions <- function(fit, at, run) {
+  maps <- c(Find(\(term) !is.null(term$scores), fit$kernel$terms)$scores, vector("list", fit$d))[seq_len(fit$d)]
+  units <- 1 / normal_score_slopes(maps, at$points)
+  without <- lengths(maps) == 0
+  units[, without] <- rep(weighted_sds(at$points, at$weights)[without], each = nrow(units))
+  slopes <- aperm(gradients_at(slope_of(fit), fit, at$points, run) * as.vector(units), c(1, 3, 2))
+  of <- eigen(base::crossprod(at$scales * matrix(slopes, ncol = fit$d)), symmetric = TRUE)
   total <- sum(pmax(of$values, 0))
   shown <- which(of$values > 1e-3 * total)
   signs <- vapply(shown, \(k) sign(of$vectors[which.max(abs(of$vectors[, k])), k]), 0)

@@ -214,9 +214,8 @@ model_title <- function(x) {
 bandwidth_label <- function(x, digits) {
   sds <- if (is.matrix(x$bandwidth)) sqrt(diag(x$bandwidth)) else x$bandwidth
   shown <- vapply(signif(as.vector(sds), min(digits, 4)), format, "", digits = min(digits, 4))
-  if (is.matrix(x$bandwidth)) return(paste("matrix with standard deviations", few_of(shown)))
-  if (length(sds) == 1) return(shown)
-  few_of(if (is.null(x$names)) shown else paste(x$names, shown))
+  if (length(sds) > 1 && !is.null(x$names)) shown <- paste(x$names, shown)
+  paste0(if (is.matrix(x$bandwidth)) "matrix with standard deviations ", few_of(shown))
 }
 
 centers_label <- function(x) {
@@ -245,8 +244,6 @@ validation_label <- function(x, digits) {
   if (is.null(x$least_held_out)) return(NULL)
   paste(error_name(x), format(x$least_held_out, digits = digits))
 }
-
-# 12 MB
 
 print_error <- function(error, digits) {
   if (!is.matrix(error)) return(print_lines(Training = if (!is.null(error)) describe_error(error, digits)))

@@ -57,9 +57,10 @@ partial_values <- function(fit, own, frame, name, n_grid) {
   seq(min(own), max(own), length.out = n_grid)
 }
 
+# `value`: one for all rows, or one for each.
 points_with <- function(fit, at, name, value) {
   if (!is.null(at$frame) && !is_plain(fit, at$frame, name)) {
-    return(points_of_frame(fit, replace(at$frame, name, list(rep(value, nrow(at$frame))))))
+    return(points_of_frame(fit, replace(at$frame, name, list(rep(value, length.out = nrow(at$frame))))))
   }
   points <- at$points
   points[, match(if (is.null(at$frame)) name else term_label(name), column_names(fit))] <- value
@@ -68,7 +69,8 @@ points_with <- function(fit, at, name, value) {
 
 partial_frame <- function(job, values, made, se, level, own) {
   estimate <- bound_parts(made, "estimate", rbind)
-  width <- normal_width(matrix(errors_of_parts(job, made, se), nrow(estimate), ncol(estimate)), level)
+  found <- errors_of_parts(job, made, se)
+  width <- matrix(t_width(found$error, found$df, level), nrow(estimate), ncol(estimate))
   ends <- if (job$scale == "link") list(estimate - width, estimate + width) else if (job$scale == "mean") {
     list(estimate * exp(-width / estimate), estimate * exp(width / estimate))
   } else {

@@ -222,6 +222,12 @@ stop_unfactorised <- function(fit) {
   )
 }
 
+# The degrees of freedom of sigma, infinite where it is known. They are not quite 0, where t has no distribution.
+noise_df <- function(fit, run) max(fit_noise(fit, run)$df, 1e-9)
+
+# Half an interval of this level: 0 without noise, even if hardly any degrees of freedom are left.
+t_width <- function(error, df, level) ifelse(error > 0, error * stats::qt((1 + level) / 2, df), 0)
+
 # ---- of predict() -----------------------------------------------------------------------------
 
 INTERVALS <- c("none", "confidence", "prediction")
@@ -266,8 +272,7 @@ predict_with_errors <- function(fit, at, link, how, run) {
   plain <- \(x) restore(if (ncol(x) == 1) as.vector(x) else x)
   shown <- if (how$interval == "none") plain(value) else {
     spread <- if (how$interval == "prediction") sqrt(errors^2 + rep(noise$sigma^2, each = nrow(errors))) else errors
-    # 0 without noise, even if no degrees of freedom are left and the quantile is infinite
-    width <- ifelse(spread > 0, spread * stats::qt((1 + level) / 2, noise$df), 0)
+    width <- t_width(spread, noise_df(fit, run), level)
     ends <- list(link - width, link + width)
     restore(bind_intervals(value, if (by_odds) lapply(ends, of_link) else ends))
   }

@@ -191,9 +191,7 @@ some_of_data <- function(data, index, L = NULL, kernel = NULL) {
 }
 
 kept_data <- function(fit) {
-  if (is.null(fit$data)) {
-    stop_argument("object", "does not keep its rows. Give `newdata`, or fit with `solver = list(keep = TRUE)`.")
-  }
+  if (is.null(fit$data)) stop_argument("object", "does not keep its rows. Fit with `solver = list(keep = TRUE)`.")
   fit$data
 }
 

@@ -24,9 +24,11 @@ read_response <- function(y, n, arg, binary) {
   if (length(dim(y)) > 2) stop_argument(arg, "must be a vector or a matrix: found ", length(dim(y)), " dimensions")
   check_response_rows(NROW(y), n, arg)
   if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
-  numbers <- matrix(as.double(y), NROW(y), NCOL(y), dimnames = if (!is.null(colnames(y))) list(NULL, colnames(y)))
+  names <- colnames(y)
+  if (!is.null(names)) names <- ifelse(nzchar(names), names, paste0("y", seq_along(names)))
+  numbers <- matrix(as.double(y), NROW(y), NCOL(y), dimnames = if (!is.null(names)) list(NULL, names))
   check_finite(numbers, arg)
-  list(y = numbers, classes = NULL, outputs = colnames(y), binary = FALSE)
+  list(y = numbers, classes = NULL, outputs = names, binary = FALSE)
 }
 
 two_classes <- function(y, arg) {

@@ -122,10 +122,7 @@ part_of_shard <- function(rows, split, shard, held) {
   index <- held_of_shard(split, shard, nrow(rows$x))
   if (!held) index <- -index
   response <- rows$response
-  list(
-    x = rows$x[index, , drop = FALSE], weights = rows$weights[index],
-    response = numbers_at(response, index)
-  )
+  list(x = rows$x[index, , drop = FALSE], weights = rows$weights[index], response = numbers_at(response, index))
 }
 
 # Weights with 0 for held-out rows.

@@ -62,7 +62,7 @@ term_curves <- function(fit, inputs, n_grid, se, level, run) {
     at <- frame[rep(1, nrow(cells)), , drop = FALSE]
     for (k in seq_along(of)) at[[of[k]]] <- values[[k]][cells[[k]]]
     found <- term_effect(fit, terms[[label]], points_of_frame(fit, at), se, run)
-    width <- normal_width(if (se) found$se else NA_real_, level)
+    width <- if (se) t_width(found$se, noise_df(fit, run), level) else NA_real_
     part <- data.frame(value = axes[[1]][cells[[1]]], estimate = found$estimate)
     part$group <- if (length(of) == 1) factor("") else {
       labels <- paste(of[2], "=", axes[[2]])
@@ -121,7 +121,7 @@ linear_table <- function(fit) {
   estimate <- as.vector(slopes %*% fit$coefficients)
   se <- posterior_errors(fit, term$scale / term$spread^2, slopes, run)
   t <- estimate / se
-  made <- cbind(estimate, se, t, 2 * stats::pt(-abs(t), fit_noise(fit, run)$df))
+  made <- cbind(estimate, se, t, 2 * stats::pt(-abs(t), noise_df(fit, run)))
   dimnames(made) <- list(fit$names[term$columns], c("Estimate", "Std. Error", "t value", "Pr(>|t|)"))
   made
 }
@@ -133,6 +133,6 @@ linear_intervals <- function(fit, level, names) {
   if (is.null(table)) {
     stop_argument("parm", "must be rows: found \"linear\", but the fit has no linear terms beside k(), or several responses")
   }
-  width <- stats::qt((1 + level) / 2, fit_noise(fit, start_run(fit$control, "Standard errors"))$df) * table[, 2]
+  width <- t_width(table[, 2], noise_df(fit, start_run(fit$control, "Standard errors")), level)
   matrix(c(table[, 1] - width, table[, 1] + width), ncol = 2, dimnames = list(rownames(table), names))
 }

@@ -5,18 +5,22 @@
 
 has_terms <- function(of) !is.null(of$kernel$terms[[1]]$label)
 
-# NULL for a formula without k(); otherwise list(formula, given, terms): the formula with the arguments of k() as plain
-# terms, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by its label.
-# The element "linear" has those of the linear terms.
+# list(formula, given, terms): the formula with the arguments of k() as plain terms and without variables of terms that
+# were subtracted, the formula of the user with `.` expanded, and for each k() the labels of its plain terms, named by
+# its label. The element "linear" has those of the linear terms. NULL if the formula has none of these.
 formula_with_terms <- function(formula, data) {
-  if (!inherits(formula, "formula") || !calls_k(formula[[length(formula)]])) return(NULL)
-  terms <- stats::terms(formula, data = if (is.data.frame(data)) data)
+  if (!inherits(formula, "formula")) return(NULL)
+  right <- formula[[length(formula)]]
+  if (!calls_k(right) && !"-" %in% all.names(right)) return(NULL)
+  data <- if (is.data.frame(data)) data
+  terms <- in_function_of_user("formula", stats::terms(formula, data = data, simplify = TRUE), "could not be evaluated")
+  if (!calls_k(right)) return(list(formula = stats::formula(terms)))
   labels <- attr(terms, "term.labels")
   calls <- lapply(labels, str2lang)
   is_kernel <- vapply(calls, \(call) is.call(call) && identical(call[[1]], quote(k)), NA)
   inner <- lapply(calls[is_kernel], \(call) {
     sum <- Reduce(\(a, b) base::call("+", a, b), as.list(call)[-1])
-    attr(stats::terms(eval(base::call("~", sum))), "term.labels")
+    if (is.null(names(call))) tryCatch(attr(stats::terms(eval(base::call("~", sum))), "term.labels"), error = \(e) NULL)
   })
   within <- c(calls[!is_kernel], lapply(unlist(inner), str2lang))
   if (any(vapply(within, calls_k, NA)) || any(lengths(inner) == 0)) {

@@ -11,25 +11,19 @@ KERNEL_SLOPES <- list(
     value = \(u, p) exp(-u^(p[["power"]] / 2)),
     slope = \(u, k, p) ifelse(u > 0, -p[["power"]] / 2 * u^(p[["power"]] / 2 - 1) * k, 0)
   ),
-  matern32 = list(
-    value = \(u, p) matern_value(sqrt(3 * u), 0), slope = \(u, k, p) -1.5 * k / (1 + sqrt(3 * u))
-  ),
+  matern32 = list(value = \(u, p) matern_value(sqrt(3 * u), 0), slope = \(u, k, p) -1.5 * k / (1 + sqrt(3 * u))),
   matern52 = list(
     value = \(u, p) matern_value(sqrt(5 * u), 5 / 3 * u),
     slope = \(u, k, p) -5 / 6 * k / (1 + 5 / 3 * u / (1 + sqrt(5 * u)))
   ),
   cauchy = list(value = \(u, p) 1 / (1 + u), slope = \(u, k, p) -k^2),
   imq = list(value = \(u, p) 1 / sqrt(1 + u), slope = \(u, k, p) -k^3 / 2),
-  linear = list(
-    value = \(u, p) p[["gamma"]] * u + p[["coef0"]], slope = \(u, k, p) array(p[["gamma"]], dim(u))
-  ),
+  linear = list(value = \(u, p) p[["gamma"]] * u + p[["coef0"]], slope = \(u, k, p) array(p[["gamma"]], dim(u))),
   polynomial = list(
     value = \(u, p) (p[["gamma"]] * u + p[["coef0"]])^p[["degree"]],
     slope = \(u, k, p) p[["gamma"]] * p[["degree"]] * (p[["gamma"]] * u + p[["coef0"]])^(p[["degree"]] - 1)
   ),
-  sigmoid = list(
-    value = \(u, p) tanh(p[["gamma"]] * u + p[["coef0"]]), slope = \(u, k, p) p[["gamma"]] * (1 - k^2)
-  )
+  sigmoid = list(value = \(u, p) tanh(p[["gamma"]] * u + p[["coef0"]]), slope = \(u, k, p) p[["gamma"]] * (1 - k^2))
 )
 
 matern_value <- function(r, square) (1 + r + square) * exp(-r)

@@ -7,7 +7,7 @@ print.tune_ridge <- function(x, digits = max(3L, getOption("digits") - 3L), ...)
   search <- x$search
   print_lines(
     Search = if (!is.null(search$ways)) paste0(
-      "best of ", paste(search$ways$way, collapse = ", "), " at held-out rows: ", search$ways$way[search$ways$chosen]
+      search$ways$way[search$ways$chosen], ", the best of ", paste(search$ways$way, collapse = ", "), " at held-out rows"
     ),
     Criterion = if (!is.null(search$path)) paste0(
       CRITERION_LABELS[[search$criterion]], ", ", format(search$value, digits = digits), ", on ", whole(search$rows), " of ",

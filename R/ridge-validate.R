@@ -21,17 +21,9 @@ judge_of.kernel_ridge <- function(fit, arg = "object") {
     n = fit$n, weights = if (!is.null(data$weights)) fit_weights(fit), na.action = if (is.null(fit$held)) fit$na.action
   )
   codes <- if (!is.null(fit$classes)) class_codes(data$y)
-  points <- rows_take(data$rows, seq_len(fit$n))
-  # as other fits of numbers or of classes have them
-  own <- if (!is.null(codes)) {
-    list(points, fit$classes[codes])
-  } else if (is.matrix(points)) {
-    list(unname(cbind(data$y, points)))
-  } else {
-    list(data$y, points)
-  }
   made <- new_judged(
-    about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge", own, column_names(fit), fit$control,
+    about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge",
+    list(if (is.null(codes)) unname(data$y) else fit$classes[codes]), column_names(fit), fit$control,
     ridge_score_names(fit), folds_of,
     has_left_out = \(score) score == "squared" && fit$family$squared && !(fit$exact && fit$n > EXACT_FACTORISED),
     left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
@@ -97,9 +89,7 @@ refit_tuned <- function(tuned, rows, run) {
   spec[c("weights", "offset", "class_weights", "validation")] <- list(some$weights, some$offset, NULL, NULL)
   y <- response_values(some$response, seq_along(rows))
   found <- tune_rows(some$rows, y, spec, tuned$search$settings$asked, run)
-  refit_ridge(
-    tuned, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")]
-  )
+  refit_ridge(tuned, rows, run, found[c("kernel", "bandwidth", "lambda", if (is_count(found$centers)) "centers")])
 }
 
 check_left_classes <- function(some) {

@@ -34,8 +34,8 @@
 #' `folds`, the mean score times the number of points is [logLik()][logLik.flash_kde]. [AIC()] and [BIC()] then rank
 #' the fits in the same order, also across estimators.
 #'
-#' @param object,... Two or more fits to the same points with the same weights, or to the same [flash_data()]: from
-#'   [flash_kde()], or of the kinds in Details. Argument names label the rows of the table:
+#' @param object,... Two or more fits to the same points (regressions and classifiers: to the same responses) with the same
+#'   weights, or to the same [flash_data()]: from [flash_kde()], or of the kinds in Details. Argument names label the rows of the table:
 #'   `compare_fits(plain = fit1, debiased = fit2)`.
 #' @param score Name of the score, see [cross_validate()]. `NULL` (default): the first score of the first fit.
 #' @param folds Number of folds, or the fold of each point, as for [cross_validate()]. `NULL` (default): leave-one-out.

@@ -101,7 +101,9 @@ print.flash_kde_validation <- function(x, digits = max(3L, getOption("digits") -
     format(x$mean, digits = digits), " (standard error ", format(x$se, digits = 2), ")\n",
     if (x$score == "squared") paste0("Root mean squared error: ", format(sqrt(-x$mean), digits = digits), "\n"),
     "\n", sep = "")
-  print(x$by_fold, digits = digits, row.names = FALSE)
+  many <- NCOL(x$by_fold$bandwidth) > 4
+  print(if (many) x$by_fold[c("fold", "n", "score")] else x$by_fold, digits = digits, row.names = FALSE)
+  if (many) cat("\nThe bandwidths of each fold are in the element `by_fold`.\n")
   invisible(x)
 }
 

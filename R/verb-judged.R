@@ -1,6 +1,6 @@
 # The common interface of compare_fits() and cross_validate() to fits of each class. Returns list(...):
-# - n, weights, na.action, data: for the check that fits are to the same points; estimator: its name in the table;
-#   names: the columns that have bandwidths; asked: for start_run();
+# - n, weights, na.action, data: for the check that fits are to the same points or responses; estimator: its name in the
+#   table; names: the columns that have bandwidths; asked: for start_run();
 # - scores: the names of its scores; has_left_out(score): whether it has leave-one-out values at the training points;
 #   left_out(score, run): these values;
 # - by_fold(folds, score, run): like judge_folds(); draw_folds(folds): the fold of each point;
@@ -42,7 +42,7 @@ judge_of.flash_kde <- function(fit, arg = "object") {
   )
 }
 
-# The data are the joint points (y, x), so that a regression of y on x can be compared.
+# The data are those of the response, as for regressions, so that fits with other x can be compared.
 #' @export
 judge_of.flash_conditional <- function(fit, arg = "object") {
   joint <- unclass(fit$joint)
@@ -57,15 +57,12 @@ judge_of.flash_conditional <- function(fit, arg = "object") {
     sds = \(made) bandwidth_sds(made$joint$bandwidth)
   )
   new_judged(
-    joint, joint$estimator, judged_points(joint$x, joint), point_names(joint), fit_asked(joint),
-    c("log", if (length(response_levels(fit)) == 0) "squared"), folds_of,
+    joint, joint$estimator, list(unname(own_places(joint)[, -of_x, drop = FALSE])), point_names(joint),
+    fit_asked(joint), c("log", if (length(response_levels(fit)) == 0) "squared"), folds_of,
     has_left_out = \(score) score == "log" && can_leave_out(joint) && !is_debiased(joint),
     left_out = \(score, run) judged_logs(log_conditional(fit, NULL, run, loo = TRUE))
   )
 }
-
-# Without categories these are the data of kernel_ridge(), too, so that both can be compared.
-judged_points <- function(numbers, fit) c(list(unname(numbers)), if (!is.null(fit$discrete)) list(unname(fit$discrete$codes)))
 
 # A negative estimate has the worst score.
 judged_logs <- function(found) replace(found$log_abs, which(as.logical(found$negative)), -Inf)

@@ -194,8 +194,9 @@ own_ridge_rows <- function(x) {
     stats::setNames(as.data.frame(rows_take(kept$rows, seq_len(x$n))), column_names(x))
   }
   y <- fit_response(x)
+  if (!is.null(x$family$levels)) y <- y[, 1]
   y <- if (!is.null(x$classes)) factor(x$classes[class_codes(y)], x$classes) else as_vector_if_one(y)
-  if (!is.matrix(y)) own <- cbind(stats::setNames(data.frame(y), response_label(x)), own)
+  own <- cbind(stats::setNames(as.data.frame(y), if (is.matrix(y)) output_names(x) else response_label(x)), own)
   rownames(own) <- x$row_names
   own
 }

@@ -434,8 +434,8 @@ test_that("advice on kernel ridge regression works", {
   )
   forgetful <- fit(solver = list(keep = FALSE))
   advice(
-    "does not keep its rows. Give `newdata`, or fit with `solver = list(keep = TRUE)`.", predict(forgetful),
-    predict(forgetful, x), predict(fit(solver = list(keep = TRUE)))
+    "does not keep its rows. Fit with `solver = list(keep = TRUE)`.",
+    predict(forgetful, x, se.fit = TRUE), predict(fit(solver = list(keep = TRUE)), x, se.fit = TRUE)
   )
   advice(
     "use ridge_family(\"negbin\", theta = )", fit(family = "negbin"),

@@ -94,10 +94,9 @@ test_that("discriminant analyses are judged by their classes, as their own valid
   folds <- rep(1:5, 15)
   own <- cross_validate(narrow, folds)
   expect_equal(compare_fits(narrow, wide, folds = folds)$table["narrow", "score"], own$log_score)
-  expect_error(
-    compare_fits(narrow, flash_kda(Species ~ Petal.Width, some, bandwidth = 1)), "same points",
-    class = "flashkernel_error_argument"
-  )
+  other <- flash_kda(Species ~ Petal.Width, some, estimator = "kde", bandwidth = 1)
+  expect_equal(compare_fits(narrow, other)$table["other", "score"], cross_validate(other)$log_score)
+  expect_error(compare_fits(narrow, flash_kda(rev(Species) ~ Petal.Width, some, bandwidth = 1)), "same points")
 })
 
 test_that("fits of kernel_ridge() are judged by fits to the other rows", {
@@ -214,4 +213,12 @@ test_that("sparse rows are judged as dense ones", {
     cross_validate(fit, folds)$scores
   })
   expect_equal(found[[1]], found[[2]], tolerance = 1e-5)
+})
+
+test_that("regressions on other columns of the same response can be compared", {
+  big <- kernel_ridge(mpg ~ wt + hp, mtcars, bandwidth = c(2, 100), lambda = 1e-2)
+  small <- kernel_regression(mpg ~ wt, mtcars, bandwidth = 0.5)
+  found <- compare_fits(big, small, flash_kde(mpg ~ hp, mtcars, bandwidth = c(3, 50)), score = "squared", folds = rep(1:4, 8))
+  for (name in c("big", "small")) expect_equal(found$table[name, "score"], cross_validate(get(name), found$folds)$mean)
+  expect_error(compare_fits(big, update(small, qsec ~ wt)), "same points")
 })

@@ -6,7 +6,7 @@ test_that("tidy() has the effects, glance() one row, augment() the data", {
   skip_if_not_installed("generics")
   effects <- generics::tidy(cars_fit, conf.int = TRUE, conf.level = 0.9)
   expect_equal(effects$estimate, marginal_effects(cars_fit)$estimate)
-  expect_equal(effects$conf.high, effects$estimate + stats::qnorm(0.95) * effects$std.error)
+  expect_equal(effects$conf.high, effects$estimate + stats::qt(0.95, df.residual(cars_fit)) * effects$std.error)
   expect_false("conf.low" %in% names(generics::tidy(cars_fit)))
   row <- generics::glance(cars_fit)
   expect_identical(nrow(row), 1L)

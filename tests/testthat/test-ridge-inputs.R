@@ -118,3 +118,11 @@ test_that("new rows in chunks are called what the user calls them", {
   expect_refused(predict(fit, reset), "newdata", "failed at its reset")
   expect_refused(kernel_ridge(\() stop("oops")), "x", "failed at chunk 1: oops")
 })
+
+test_that("new data may have logical variables as numbers or text, and lack variables that were subtracted", {
+  rows <- transform(mtcars[c("mpg", "wt", "am")], am = am == 1, one = factor("a"))
+  fit <- kernel_ridge(mpg ~ . - one, rows, bandwidth = 1, lambda = 0.1)
+  for (as in list(as.numeric, as.character)) expect_equal(predict(fit, transform(rows[1:3, -4], am = as(am))), fitted(fit)[1:3])
+  expect_error(predict(fit, transform(mtcars, am = "yes")), "TRUE or FALSE in `am`")
+  for (wrong in c(mpg ~ k(wt, by = hp), mpg ~ k(wt, 2))) expect_error(kernel_ridge(wrong, mtcars), "term of its own")
+})

@@ -33,11 +33,8 @@ test_that("columns are found by name, and others may be there, too", {
   expect_identical(predict(fit, mtcars), predict(fit, mtcars[, c("hp", "wt")]))
   expect_argument_error(predict(fit, mtcars["hp"]), "newdata")
   expect_error(predict(cars_fit, data.frame(wt = 1)), "found no `hp`", class = "flashkernel_error_argument")
-})
-
-test_that("text for a number is refused by the name of the variable", {
-  text <- data.frame(wt = "3", hp = 110)
-  expect_error(predict(cars_fit, text), "`wt` is of class character", class = "flashkernel_error_argument")
+  # text for a number is refused by the name of the variable
+  expect_error(predict(cars_fit, data.frame(wt = "3", hp = 110)), "`wt` is of class character")
   expect_identical(predict(cars_fit, data.frame(wt = NA, hp = 110)), NA_real_, ignore_attr = TRUE)
 })
 

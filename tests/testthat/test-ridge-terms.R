@@ -80,7 +80,7 @@ test_that("plots of terms are the effects that predict() returns", {
   expect_named(shown, c("am", "k(wt, hp)", "k(qsec)"))
   found <- predict(fit, transform(cars4[1:5, ], qsec = shown[[3]]$value), type = "terms", se.fit = TRUE)
   expect_equal(shown[[3]]$estimate, unname(found$fit[, 3]))
-  expect_equal(shown[[3]]$high - shown[[3]]$low, unname(2 * qnorm(0.975) * found$se.fit[, 3]))
+  expect_equal(shown[[3]]$high - shown[[3]]$low, unname(2 * qt(0.975, found$df) * found$se.fit[, 3]))
   both <- predict(fit, transform(cars4[1:5, ], wt = shown[[2]]$value[6:10], hp = 123), type = "terms")
   expect_equal(shown[[2]]$estimate[6:10], unname(both[, 2]))
   expect_identical(levels(shown[[2]]$group)[2], "hp = 123")
