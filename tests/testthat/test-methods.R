@@ -272,7 +272,7 @@ test_that("data may come first where the formula is named", {
   want <- flash_kde(~waiting, faithful, "kde", bandwidth = 5, weights = eruptions)
   fits <- list(
     flash_kde(faithful, formula = ~waiting, "kde", bandwidth = 5, weights = eruptions),
-    faithful |> flash_kde(~waiting, "kde", bandwidth = 5, weights = eruptions),
+    faithful |> flash_kde(bandwidth = 5, ~waiting, "kde", weights = eruptions),
     flash_kde(data = faithful, formula = ~waiting, estimator = "kde", bandwidth = 5, weights = eruptions),
     flash_kde(formula = ~waiting, faithful, "kde", 5, weights = eruptions)
   )
