@@ -177,15 +177,11 @@ tail_function <- function(object, control, upper = FALSE) {
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
 
-# An interval that holds all probability, relative to fit_centre(): beyond 40 standard deviations the Gaussian tail is 0
-# in double precision. Points of weight 0 are ignored.
-kernel_range <- function(object, h) range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
-
 # Nodes at which F is tabulated before it is inverted, relative to fit_centre(), with equal numbers of points between
-# them.
+# them. Beyond 40 standard deviations the Gaussian tail is 0 in double precision. Points of weight 0 are ignored.
 table_nodes <- function(object, h) {
   points <- sort(fit_points(object)[used_rows(object), ])
-  ends <- kernel_range(object, h)
+  ends <- range(points) + c(-40, 40) * h
   sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
 }
 

@@ -4,8 +4,9 @@
 # The estimate before it is divided by its integral: list(log_abs, stats) at working points y of sums over `sources`;
 # `loo`: at these themselves.
 log_bent <- function(domain, sources, y, loo, total, control) {
-  if (has_local(domain)) return(log_local(sources, y, loo, total, control))
-  log_boundary(domain, sources, y, loo, total, control)
+  if (!has_local(domain)) return(log_boundary(domain, sources, y, loo, total, control))
+  sums <- local_means(sources, y, loo, control)
+  list(log_abs = local_estimate(sums) + log_kernel_norm(sources$L) - log(total), stats = sums$stats)
 }
 
 # The derivative of its logarithm with y. `without`: the numbers of the points that are left out, one for each of y.
