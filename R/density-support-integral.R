@@ -50,11 +50,7 @@ paired_moments <- function(sources, y, without, control) {
 
 # Calls `task(rows, shares, u, log_sum)` for blocks of y: the shares of the points in the kernels' sum, and u.
 each_share <- function(sources, y, without, control, task) {
-  object <- list(
-    estimator = PLAIN_ESTIMATOR, x = sources$points, n = nrow(sources$points), weights = sources$weights,
-    bandwidth = tcrossprod(sources$L)
-  )
-  each_pair_block(object, matrix(y), FALSE, control, \(rows, kernels) {
+  each_pair_block(plain_object(sources), matrix(y), FALSE, control, \(rows, kernels) {
     if (!is.null(without)) kernels$log_k[cbind(seq_along(rows), without[rows])] <- -Inf
     relative <- relative_terms(kernels$log_k)
     sum <- rowSums(relative$terms)
@@ -88,11 +84,14 @@ bent_effects <- function(domain, inner, y, loo, control) {
 
 # Its integral.
 bent_total <- function(domain, sources, total, run) {
-  object <- list(
-    estimator = PLAIN_ESTIMATOR, x = sources$points, n = nrow(sources$points), weights = sources$weights,
-    bandwidth = tcrossprod(sources$L)
-  )
-  bent_distribution(domain, sources, total, finite_tail(object, run), run)$total
+  bent_distribution(domain, sources, total, finite_tail(plain_object(sources), run), run)$total
+}
+
+# The plain estimate whose sums go over `sources`.
+plain_object <- function(sources) {
+  n <- nrow(sources$points)
+  H <- tcrossprod(sources$L)
+  list(estimator = PLAIN_ESTIMATOR, x = sources$points, n = n, weights = sources$weights, bandwidth = H)
 }
 
 # A function of q, infinite ones, too.
