@@ -2,8 +2,8 @@
 # With S two independent blocks of R, the derivative of a probability by the correlation of two coordinates of R(t) = S + t (R -
 # S) is the sum over their corners of the density there times the probability of the others given the corner (Plackett 1954).
 
-# list(R, S, pair, singular, rule): `pair` is one block, and |R(t)| > 0 for |t| < singular. NULL: R is almost singular. With t =
-# singular * sin(angle) the rule of so many nodes has errors below 1e-9, as rho^-2n with rho = exp(acosh(2 angle_0 / end - 1)).
+# list(R, S, pair, singular, rule): `pair` is a block, and |R(t)| > 0 for |t| < singular. NULL: R is almost singular. As t is
+# singular * sin(angle), Gauss' rule of n nodes for the angle from 0 to `end` errs by rho^-2n, log(rho) = acosh(pi / end - 1).
 correlation_path <- function(R) {
   all <- seq_len(nrow(R))
   blocked <- \(pair) R * outer(all %in% pair, all %in% pair, "==")
@@ -69,7 +69,7 @@ path_slope <- function(path, t, lower, upper, control) {
   slope
 }
 
-# Of one Gaussian of one or two coordinates.
+# Probabilities of rectangles under one standard Gaussian of one or two coordinates.
 standard_boxes <- function(lower, upper, R, control) {
   one <- list(x = matrix(0, nrow(R), 1), weights = 1, laplace = FALSE)
   exact_rectangles(one, lower, upper, if (nrow(R) == 2) R[1, 2] else 0, control)
