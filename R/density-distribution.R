@@ -16,8 +16,8 @@
 #' @section Rectangles:
 #' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
 #' absolute error of about 1e-14 (Genz 2004), in three and four, by integrals over correlations (Plackett 1954), 1e-9.
-#' In more dimensions kernels are averaged over at most 32,768 nodes: with an error of about 1e-6 where these suffice, else by
-#' lattices (Genz and Bretz 2009) with an attribute `"error"`, three standard errors. Results are always the same. The
+#' In more dimensions, or for an almost singular H, kernels are averaged over at most 32,768 nodes: with an error near 1e-6
+#' where these suffice, else by lattices (Genz and Bretz 2009) with an attribute `"error"`, three standard errors. The
 #' time is \eqn{O(nmd)} times the nodes, for `"laplace"` and `"laplace6"` seven times that. On a polygon each rectangle is cut
 #' to the polygon.
 #'
