@@ -20,8 +20,7 @@ CENSORED_GAIN <- list(least = 0.002, errors = 3.2)
 # Scale of L at which the search for the scale of adaptive bandwidths starts.
 USUAL_SCALE <- 0.7
 
-# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive
-# bandwidths.
+# The estimator of an adaptive fit: the classical one if none is named. An error for those without adaptive bandwidths.
 adaptive_estimator <- function(estimator, adaptive) {
   if (is.null(adaptive) || identical(adaptive, "auto")) return(check_estimator(estimator))
   if (is_auto(estimator)) return(PLAIN_ESTIMATOR)

@@ -308,10 +308,9 @@ mean_factor <- function(factors) {
   (Reduce(`+`, rest) / length(factors)) * rep(top, each = d)
 }
 
-# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread
-# shrinks as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is
-# that of another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass
-# together.
+# The standard error of the log of the factor: from the samples, or from fifths of the one sample, whose spread shrinks
+# as that of a cross-validated bandwidth does, by the power d / (2 (d + 4)) of the rows. Where the factor is that of
+# another estimator's likelihood, fifths have that of the plain one, whose values near by take one pass together.
 factor_error <- function(found, batches, data, plan, search) {
   if (length(found) > 1) {
     logs <- vapply(found, \(one) mean(log(diagonal(one$L))), 0)

@@ -8,8 +8,7 @@
 
 # list(name, rows, value, values, at_once, gradient): value(L), a number; values(L, powers), those of L / sqrt(power),
 # and whether these take one pass over the pairs; gradient(L, structure), list(value, E) with E of the structure
-# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted
-# there.
+# "scalar" (the trace), "diagonal" (d numbers) or "full" (a lower triangle). `tally`: what is computed is counted there.
 #
 # `data`: a list of x, n x d; weights, NULL or relative to the largest; row_weights, of sum 1, by which rows judge
 # (NULL: all the same); n, their effective number; d; centre and scale, medians and robust spreads of the columns.
@@ -54,7 +53,7 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
   among <- \(L, powers) evaluate$among(L, powers, sums_at_once(data, L, run, count))
   by_pairs <- at_once && !prefers_engines(resolved, nrow(data$x), data$d, "none", FALSE)
   value <- if (by_pairs) \(L) among(L, 1) else \(L) evaluate$at(L, "none")$value
-  values <- if (at_once) among else one_by_one(value)
+  values <- if (at_once) among else \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
   exact <- (estimator == PLAIN_ESTIMATOR || name == "lscv") && !differs_by_tolerance(resolved, run)
   gradient <- function(L, structure) {
     tally$evaluations <- tally$evaluations + 1
@@ -77,9 +76,6 @@ new_criterion <- function(name, data, estimator, run, tally = new_tally()) {
 new_tally <- function() list2env(list(evaluations = 0, stats = NULL))
 
 count_stats <- function(tally, stats) tally$stats <- joined_stats(tally$stats, stats)
-
-# values() of a criterion by its value().
-one_by_one <- function(value) \(L, powers) vapply(powers, \(power) value(L / sqrt(power)), 0)
 
 # A function with S of pair_moments() for L / sqrt(power) of each power, in columns, or with `log_floor` their
 # with_floor()'s logarithms.
@@ -428,9 +424,8 @@ squared_bias <- function(data, pilot, run, count) {
   list(L = pilot$L, at = at)
 }
 
-# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as
-# a multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal
-# data.
+# list(L): of the bandwidth that is best for the mean over all pairs of the squared Laplacian of the kernel, as far as a
+# multiple of the spread P P' can be. From a pilot of its own, for the sixth derivatives, and the eighth of normal data.
 pilot_bandwidth <- function(data, run, count) {
   P <- spread_root(data)
   d <- data$d

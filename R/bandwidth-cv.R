@@ -87,9 +87,7 @@ less_influence <- function(sources, L, control) {
     log_sum[few] <- found$log_sum[match(which(few), near)]
     stats <- joined_stats(stats, found$stats)
   }
-  list(
-    log_sum = log_sum, stats = stats, means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points)
-  )
+  list(log_sum = log_sum, stats = stats, means = sources$points + 2 * SCORE_RATIO * (moved$debiased - sources$points))
 }
 FEW_KERNELS <- 10
 NEAR_REACH <- 5 # bandwidths

@@ -68,10 +68,9 @@
 #' 4. The variance of a rounded column is raised by a twelfth of the squared width, to at least a quarter of it.
 #'
 #' `seconds` is a budget on a nominal core or GPU. It limits the rows by the counted cost of sums, not by a clock, so
-#' results do not depend on the machine. All rows are used where the budget allows. Otherwise
-#' the shape comes from a sample and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or
-#' both are means over up to four samples of m rows, scaled to n rows by (m/n)^(1/(d+4)), for debiased
-#' estimators by (m/n)^(1/(d+8)).
+#' results do not depend on the machine. All rows are used where the budget allows. Otherwise the shape comes from a
+#' sample and the factor from all rows by fast sums (up to 3 dimensions, with a tolerance), or both are means over up to
+#' four samples of m rows, scaled to n rows by (m/n)^(1/(d+4)), for debiased estimators by (m/n)^(1/(d+8)).
 #'
 #' `se` is the standard error of the logarithm of the factor, from the spread of the factors of several samples, or of fifths of one
 #' sample. With fewer than 200 rows it is `NA`.
@@ -144,7 +143,8 @@
 kde_bandwidth <- function(x, method = "auto", estimator = "auto", structure = "auto",
                           weights = NULL, rows = NULL, seconds = 5, start = NULL, tol = 1e-6, control = NULL, ...) {
   check_dots_empty(...)
-  if (missing(x)) return(new_bandwidth_spec(method, structure, rows, seconds))
+  spec <- list(method = method, structure = structure, rows = rows, seconds = seconds)
+  if (missing(x)) return(structure(spec, class = "kde_bandwidth_spec"))
   asked <- settle_control(control, list(tol = if (!missing(tol)) check_tol(tol)), TOLERANT_DEFAULTS)
   options <- search_options(method, structure, rows, seconds, start)
   points <- check_points(if (is_remote(x)) data_sample(x) else x, "x")

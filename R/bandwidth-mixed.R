@@ -122,7 +122,8 @@ in_turns <- function(batch, L, best_lambdas, best_factor) {
   found <- NULL
   for (turn in seq_len(MOST_TURNS)) {
     lambda <- best_lambdas(L, batch$discrete$lambda)$lambda
-    if (turn > 1 && same_lambdas(lambda, batch$discrete)) break
+    changed <- abs(lambda - batch$discrete$lambda) > SAME_LAMBDA * most_lambda(batch$discrete$columns)
+    if (turn > 1 && !any(changed)) break
     batch$discrete$lambda <- lambda
     found <- best_factor(batch, found)
     L <- found$L
@@ -179,10 +180,6 @@ clean_mixed <- function(data, arg) {
 sample_size <- function(data, search) {
   if (!is.null(search$rows)) return(search$rows)
   rows_for(search$seconds, MOST_TURNS * shape_passes(data$d, search$structure), nominal_costs()$moments)
-}
-
-same_lambdas <- function(lambda, discrete) {
-  all(abs(lambda - discrete$lambda) <= SAME_LAMBDA * most_lambda(discrete$columns))
 }
 
 # The numbers of a bandwidth without the record of the search.

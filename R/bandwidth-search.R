@@ -26,14 +26,12 @@ minimise <- function(criterion, starts, moves = "scalar", schedule = list()) {
   how <- replace(SCHEDULE, names(schedule), schedule)
   if (is.character(moves)) moves <- FACTOR_MOVES[[moves]]
   search <- if (moves$line) search_line else search_descent
-  best_of(lapply(starts, \(start) search(criterion, start, moves, how)))
+  found <- lapply(starts, \(start) search(criterion, start, moves, how))
+  found[[which.min(vapply(found, `[[`, 0, "value"))]]
 }
 
-best_of <- function(found) found[[which.min(vapply(found, `[[`, 0, "value"))]]
-
-# Minimises on(rows), a criterion on rows of `batch`, from starts(rows). With many rows, it first minimises on
-# SCAN_ROWS of them with a coarse tolerance, and starts there. rate(L): the power of the number of rows by which L
-# shrinks.
+# Minimises on(rows), a criterion on rows of `batch`, from starts(rows). With many rows, it first minimises on SCAN_ROWS
+# of them with a coarse tolerance, and starts there. rate(L): the power of the number of rows by which L shrinks.
 minimise_on <- function(on, batch, starts, moves, schedule, rate) {
   if (nrow(batch$x) <= 1.5 * SCAN_ROWS) return(minimise(on(batch), starts(batch), moves, schedule))
   few <- sample_of(batch, seq_len(SCAN_ROWS))

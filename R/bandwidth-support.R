@@ -258,15 +258,12 @@ adapt_on_domain <- function(problem, main, adaptive, chosen, seconds, run) {
     if (nrow(batch$x) < nrow(data$x)) factors <- pilot_factors(domain, batch, near, run, data)
     own <- own_factors(at_least(factors, least_factor(data, scale * L)), data, problem$points)
   }
-  if (auto && !has_room_for_factors(domain, data, scale * L, factors)) return(NULL)
+  # reflected and periodic copies of the rows
+  copies <- sum(image_counts(domain, data$x, factor_sds(scale * L), factors))
+  if (auto && image_bytes(copies, data$d) > memory_limit()) return(NULL)
   method <- if (many) "given, rounded" else if (is.numeric(adaptive)) "given" else "abramson"
   record <- list(method = method, factors = own, auto = auto, scale = if (chosen) scale, gain = gain)
   list(H = scale^2 * main$H, L = scale * main$L, record = record)
-}
-
-# Is there memory for the reflected and periodic copies of the rows of `data`?
-has_room_for_factors <- function(domain, data, L, factors) {
-  image_bytes(sum(image_counts(domain, data$x, factor_sds(L), factors)), data$d) <= memory_limit()
 }
 
 # Abramson's, of all rows by the pilot of those of `batch`, else of these.

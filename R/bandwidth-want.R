@@ -5,7 +5,9 @@ fit_bandwidths <- function(data, estimator, options, control, arg) {
   score <- options$score_bandwidth
   if (!is.null(score)) score <- want_bandwidth(score, data$points, data$weights, "debias$bandwidth")
   if (is.list(wanted) && is.null(score) && identical(options$structure, "auto")) {
-    return(list(main = wanted, score = if (ESTIMATORS[[estimator]]$debiased) own_given_score(wanted, options)))
+    # no score bandwidth if the first step follows a given score
+    own <- ESTIMATORS[[estimator]]$debiased && (is.null(options$score) || options$steps > 1)
+    return(list(main = wanted, score = if (own) own_score(wanted, options$steps)))
   }
   search <- search_options("auto", options$structure, options$rows, options$seconds)
   if (search$structure != "auto" && (is.list(wanted) || !wanted %in% names(FACTOR_CRITERIA))) {
@@ -54,11 +56,6 @@ settle_bandwidth <- function(wanted, data, estimator, search, control, name, arg
       search = if (inherits(selected$bandwidth, "flashkernel_bandwidth")) selected$bandwidth
     )
   )
-}
-
-# The bandwidth of the score if only the main one is given. NULL if the first step follows a given score.
-own_given_score <- function(main, options) {
-  if (!is.null(options$score) && options$steps == 1) NULL else own_score(main, options$steps)
 }
 
 # The default bandwidth of the score: the ratio that the search used, or else the same bandwidth.

@@ -77,9 +77,7 @@ describe <- function(value) {
 
 quote_text <- function(text) encodeString(shorten(text), quote = '"')
 
-quote_each <- function(names) paste0("`", shorten(names), "`")
-
-quote_names <- function(names, most = 5) few_of(quote_each(names), most)
+quote_names <- function(names, most = 5) few_of(paste0("`", shorten(names), "`"), most)
 
 # Cuts texts to `most` bytes. Bytes that are invalid in their encoding are shown as <ff>.
 shorten <- function(text, most = 60) {

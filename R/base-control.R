@@ -29,8 +29,7 @@
 #' @param tol,tol_type Error tolerance of sums, a number from 0 to below 1, and `"global"` (default) or `"pointwise"`.
 #'   See [tolerance].
 #' @param memory_limit Bytes of memory that a call may need. A call that needs more is an error before anything is
-#'   computed. The default is `getOption("flashkernel.memory_limit")`, else the memory that is available on the
-#'   machine.
+#'   computed. The default is `getOption("flashkernel.memory_limit")`, else the memory that is available on the machine.
 #' @param chunk_bytes Bytes of a `big.matrix` that are in memory at a time. The default is
 #'   `getOption("flashkernel.chunk_bytes")`, else 128 MB.
 #' @param device_memory Bytes of a GPU's memory for points that are cached between calls. Default: half of its memory.
@@ -65,7 +64,7 @@ flash_control <- function(backend = NULL, precision = NULL, threads = NULL, devi
 #' @param ... Not used.
 #' @export
 print.flash_control <- function(x, ...) {
-  said <- said_in(x)
+  said <- names(x)[!vapply(x, is.null, NA)]
   values <- vapply(said, \(name) setting_label(name, x[[name]]), "")
   cat("Control of computations:", if (length(said) == 0) " all by default", "\n", sep = "")
   cat(sprintf("  %-15s %s\n", paste0(said, ":"), values), sep = "")
@@ -77,8 +76,6 @@ setting_label <- function(name, value) {
   if (grepl("memory|bytes", name)) return(format_bytes(value))
   paste(if (is.character(value)) quote_text(value) else format(value), collapse = ", ")
 }
-
-said_in <- function(control) names(control)[!vapply(control, is.null, NA)]
 
 # ---- from the user's settings to the list for C --------------------------------------------------
 

@@ -6,11 +6,10 @@
 #
 #   y = x + (H / 2) grad log u_-1/2((x + y) / 2) + O(h^6),
 #
-# and the KDE of y with variance H / 2 is an estimate of u_-1/2. So each step takes y from the last one; the first,
-# with x for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that:
-# the bias is of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant
-# further steps reach. Steps that begin where the last one ended, of H / k each, stay at order h^4
-# (bench/NOTES.md).
+# and the KDE of y with variance H / 2 is an estimate of u_-1/2. So each step takes y from the last one; the first, with
+# x for y, is the step of an SD-KDE. Where y is off by h^4 the score is, too, and the next y, by h^2 times that: the
+# bias is of order h^4 after a step, h^6 after two, and from there on that of the midpoint rule, whose constant further
+# steps reach. Steps that begin where the last one ended, of H / k each, stay at order h^4 (bench/NOTES.md).
 
 # A bandwidth goes with n^(-1 / (d + 8)) for one step, and with n^(-1 / (d + 12)) for more: one that was chosen for one
 # step is wider by the ratio, times that for so many steps, and for more (bench/debias_steps.R).
@@ -21,9 +20,8 @@ STEPS_WIDEN <- c(1, 0.9, 0.95)
 MOST_STEPS <- 20
 
 # Checks the options of debiasing. If no estimator is named, an option that only one estimator has selects it.
-check_debiasing <- function(options, n) check_steps(check_nonnegative(options), n)
-
-check_steps <- function(options, n) {
+check_debiasing <- function(options, n) {
+  options <- check_nonnegative(options)
   asked <- c(steps = options$steps > 1, score = !is.null(options$score))
   if (any(asked) && is_auto(options$estimator)) options$estimator <- "sdkde"
   if (any(asked) && !ESTIMATORS[[check_estimator(options$estimator)]]$debiased) {

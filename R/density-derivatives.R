@@ -25,8 +25,7 @@
 #' @param control A [flash_control()]; what it does not say is as in the fit.
 #' @returns For `order = 1` an `m` x `d` matrix, for `order = 2` an `m` x `d` x `d` array, in units of the density
 #'   (without one for `log = TRUE`) by those of one or two columns.
-#' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman &
-#'   Hall.
+#' @references Chacon, J. E. and Duong, T. (2018) *Multivariate Kernel Smoothing and Its Applications*. Chapman & Hall.
 #' @seealso [kde_modes()], [mean_shift()] and [kde_ridges()], which use derivatives.
 #' @rawRd \concept{gradient of a density}\concept{Hessian}
 #' @export

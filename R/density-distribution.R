@@ -15,10 +15,11 @@
 #'
 #' @section Rectangles:
 #' Probabilities of rectangles are exact for a diagonal bandwidth. For a correlated bandwidth in two dimensions they have an
-#' absolute error of about 1e-14 (Genz 2004). In more dimensions correlated kernels are averaged over at most 32,768 nodes: with
-#' an error of about 1e-6 where these suffice, in few columns, else by lattices (Genz and Bretz 2009) with an attribute
-#' `"error"`, three standard errors. Results are the same at each call. The time is \eqn{O(nmd)} times the nodes, for `"laplace"`
-#' and `"laplace6"` seven times that. On a polygon each rectangle is cut to the polygon.
+#' absolute error of about 1e-14 (Genz 2004), in three and four, by integrals over correlations (Plackett 1954), 1e-9.
+#' In more dimensions, or for an almost singular H, kernels are averaged over at most 32,768 nodes: with an error near 1e-6
+#' where these suffice, else by lattices (Genz and Bretz 2009) with an attribute `"error"`, three standard errors. The
+#' time is \eqn{O(nmd)} times the nodes, for `"laplace"` and `"laplace6"` seven times that. On a polygon each rectangle is cut
+#' to the polygon.
 #'
 #' @param object,x A fit from [flash_kde()]. With categories beside numbers, probabilities are those of the numbers.
 #' @param q Points, in the units of the data; `-Inf` and `Inf` are allowed, `NA` gives `NA`. In one dimension a
@@ -32,7 +33,7 @@
 #' @returns `kde_cdf()`: probabilities, one for each point or row of `q`. `quantile()`: points in the unit of the data,
 #'   one for each of `probs`; in more than one dimension a matrix, with a column for the marginal estimate of each column.
 #' @references Genz, A. (2004) *Statistics and Computing* 14, 251-260. Genz, A. and Bretz, F. (2009) *Computation of
-#'   Multivariate Normal and t Probabilities*. Springer.
+#'   Multivariate Normal and t Probabilities*. Springer. Plackett, R. L. (1954) *Biometrika* 41, 351-360.
 #' @rawRd \concept{distribution function}\concept{probability of an interval}\concept{quantiles of a density}
 #' @export
 #' @examples
@@ -177,15 +178,11 @@ tail_function <- function(object, control, upper = FALSE) {
   if (is_clipped(object)) clipped_tail(signed, negative_intervals(object, control), sign) else signed
 }
 
-# An interval that holds all probability, relative to fit_centre(): beyond 40 standard deviations the Gaussian tail is 0
-# in double precision. Points of weight 0 are ignored.
-kernel_range <- function(object, h) range(fit_points(object)[used_rows(object), ]) + c(-40, 40) * h
-
 # Nodes at which F is tabulated before it is inverted, relative to fit_centre(), with equal numbers of points between
-# them.
+# them. Beyond 40 standard deviations the Gaussian tail is 0 in double precision. Points of weight 0 are ignored.
 table_nodes <- function(object, h) {
   points <- sort(fit_points(object)[used_rows(object), ])
-  ends <- kernel_range(object, h)
+  ends <- range(points) + c(-40, 40) * h
   sort(unique(c(ends, ends - c(-30, 30) * h, points[round(seq(1, length(points), length.out = 127))])))
 }
 

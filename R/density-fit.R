@@ -22,9 +22,8 @@ new_fit <- function(call, estimator, data, bandwidths, debias, control, computed
 # ---- debiased points --------------------------------------------------------------------------
 
 # Debiases the points: list(debiased, centred, stats, steps, given). `factors`: local factors or NULL; `path`: see
-# debias_along().
-# Far from the origin, adding a shift of a fraction of a bandwidth to a coordinate loses digits. `centred` is therefore
-# list(centre, points), the debiased points relative to a centre, or NULL near the origin.
+# debias_along(). Far from the origin, adding a shift of a fraction of a bandwidth to a coordinate loses digits.
+# `centred` is therefore list(centre, points), the debiased points relative to a centre, or NULL near the origin.
 debias_points <- function(data, bandwidths, factors, control, arg, path = list(steps = 1L)) {
   points <- data$points
   weights <- data$weights

@@ -65,10 +65,9 @@ shown_nodes.default <- function(object, axis, lim, size, step = 1 / 2) {
 
 kernel_widths <- function(object) if (is_balloon(object)) object$adaptive$at_points else object$adaptive$factors
 
-# About `size` increasing positions within `lim`: even ones if their steps are no more than `step`
-# bandwidths; else (far outliers, or a small bandwidth) even ones over the intervals within 4
-# bandwidths of a point. In heavy tails those are too long as well, and as many nodes again go
-# next to quantiles of the data.
+# About `size` increasing positions within `lim`: even ones if their steps are no more than `step` bandwidths; else (far
+# outliers, or a small bandwidth) even ones over the intervals within 4 bandwidths of a point. In heavy tails those are
+# too long as well, and as many nodes again go next to quantiles of the data.
 axis_nodes <- function(x, sd, lim, size, step = 1 / 2) {
   even <- seq(lim[1], lim[2], length.out = size)
   if (even[2] - even[1] <= step * sd) return(even)
@@ -97,12 +96,10 @@ upper_set <- function(grid, level) grDevices::contourLines(pad_grid(grid), level
 
 # A border below every level, next to the edge, closes the contours that leave the grid.
 pad_grid <- function(grid) {
-  z <- matrix(below_all(grid$z), nrow(grid$z) + 2, ncol(grid$z) + 2)
+  z <- matrix(min(grid$z) - diff(range(grid$z)), nrow(grid$z) + 2, ncol(grid$z) + 2)
   z[-c(1, nrow(z)), -c(1, ncol(z))] <- grid$z
   list(x = pad_axis(grid$x), y = pad_axis(grid$y), z = z)
 }
-
-below_all <- function(values) min(values) - diff(range(values))
 
 pad_axis <- function(x) {
   # far from the origin, the first term may be below the spacing of doubles

@@ -5,7 +5,8 @@
 #' @export
 new_points.mixed <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
-  values <- if (is.null(object$terms)) newdata else formula_columns(object, newdata, arg)
+  values <- newdata
+  if (!is.null(object$terms)) values <- apart(term_columns(newdata_frame(object, newdata, arg), object$terms))
   if (!is.list(values)) {
     stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }
@@ -41,8 +42,6 @@ places_of_rows <- function(object, rows) {
   if (!is.null(object$discrete)) attributes(points)[c("columns", "names_in_order")] <- object$discrete[c("columns", "names")]
   points
 }
-
-formula_columns <- function(object, newdata, arg) apart(term_columns(newdata_frame(object, newdata, arg), object$terms))
 
 # A fit with `discrete` as a density of its kind.
 as_mixed <- function(object) {

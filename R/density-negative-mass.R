@@ -26,10 +26,9 @@ negative_mass.default <- function(object) {
 
 # ---- grid -------------------------------------------------------------------------------------
 
-# The axes of a regular grid in coordinates u = L^-1 x, where every kernel is a unit Gaussian
-# whatever its scales and correlation; 8 of its sds beyond the points, at most 65,536 nodes. NULL
-# where that would be too coarse: the integrand has kinks at its zeros, so half an sd is the widest
-# step.
+# The axes of a regular grid in coordinates u = L^-1 x, where every kernel is a unit Gaussian whatever its scales and
+# correlation; 8 of its sds beyond the points, at most 65,536 nodes. NULL where that would be too coarse: the integrand
+# has kinks at its zeros, so half an sd is the widest step.
 whitened_grid <- function(object) {
   L <- fit_factor(object)
   u <- whiten(object$x[used_rows(object), , drop = FALSE], L)

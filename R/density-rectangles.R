@@ -59,6 +59,8 @@ rectangles_of <- function(kernels, lower, upper, control) {
   between <- kernels$R[lower.tri(kernels$R)]
   if (all(abs(between) < 1e-14)) return(list(p = exact_rectangles(kernels, lower, upper, 0, control)))
   if (length(between) == 1) return(list(p = exact_rectangles(kernels, lower, upper, between, control)))
+  path <- if (nrow(kernels$R) < 5) correlation_path(kernels$R)
+  if (!is.null(path)) return(list(p = path_rectangles(kernels, lower, upper, path, control)))
   averaged_rectangles(kernels, lower, upper, control)
 }
 
@@ -80,7 +82,7 @@ slope_at <- function(f, x, step) {
     (60 * step)
 }
 
-# ---- correlated kernels in three dimensions and more ------------------------------------------
+# ---- correlated kernels in five dimensions and more -------------------------------------------
 
 # With R = diag(D) + A A' a kernel has independent coordinates of variances D, moved by A e, e a standard Gaussian. Given e
 # rectangles are exact, which leaves the average of a smooth function of e.

@@ -102,8 +102,7 @@ thinned_rows <- function(fit, most) {
   if (length(rows) <= most) rows else rows[round(seq(1, length(rows), length.out = most))]
 }
 
-# Names for the axes. A vector has no column name; then `x` or `data$x`, as the user wrote it, says
-# most.
+# Names for the axes. A vector has no column name; then `x` or `data$x`, as the user wrote it, says most.
 variable_names <- function(fit) {
   written <- fit$call$x
   if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) return(deparse(written)[1])

@@ -4,8 +4,9 @@
 # The estimate before it is divided by its integral: list(log_abs, stats) at working points y of sums over `sources`;
 # `loo`: at these themselves.
 log_bent <- function(domain, sources, y, loo, total, control) {
-  if (has_local(domain)) return(log_local(sources, y, loo, total, control))
-  log_boundary(domain, sources, y, loo, total, control)
+  if (!has_local(domain)) return(log_boundary(domain, sources, y, loo, total, control))
+  sums <- local_means(sources, y, loo, control)
+  list(log_abs = local_estimate(sums) + log_kernel_norm(sources$L) - log(total), stats = sums$stats)
 }
 
 # The derivative of its logarithm with y. `without`: the numbers of the points that are left out, one for each of y.
@@ -49,11 +50,7 @@ paired_moments <- function(sources, y, without, control) {
 
 # Calls `task(rows, shares, u, log_sum)` for blocks of y: the shares of the points in the kernels' sum, and u.
 each_share <- function(sources, y, without, control, task) {
-  object <- list(
-    estimator = PLAIN_ESTIMATOR, x = sources$points, n = nrow(sources$points), weights = sources$weights,
-    bandwidth = tcrossprod(sources$L)
-  )
-  each_pair_block(object, matrix(y), FALSE, control, \(rows, kernels) {
+  each_pair_block(plain_object(sources), matrix(y), FALSE, control, \(rows, kernels) {
     if (!is.null(without)) kernels$log_k[cbind(seq_along(rows), without[rows])] <- -Inf
     relative <- relative_terms(kernels$log_k)
     sum <- rowSums(relative$terms)
@@ -87,11 +84,14 @@ bent_effects <- function(domain, inner, y, loo, control) {
 
 # Its integral.
 bent_total <- function(domain, sources, total, run) {
-  object <- list(
-    estimator = PLAIN_ESTIMATOR, x = sources$points, n = nrow(sources$points), weights = sources$weights,
-    bandwidth = tcrossprod(sources$L)
-  )
-  bent_distribution(domain, sources, total, finite_tail(object, run), run)$total
+  bent_distribution(domain, sources, total, finite_tail(plain_object(sources), run), run)$total
+}
+
+# The plain estimate whose sums go over `sources`.
+plain_object <- function(sources) {
+  n <- nrow(sources$points)
+  H <- tcrossprod(sources$L)
+  list(estimator = PLAIN_ESTIMATOR, x = sources$points, n = n, weights = sources$weights, bandwidth = H)
 }
 
 # A function of q, infinite ones, too.

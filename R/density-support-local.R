@@ -6,11 +6,6 @@
 # variance, that is S exp(-m^2 / (2 v)) / sqrt(v). Where only few points are in reach, v would go to 0, and the
 # estimate to infinity at a point by itself: one more point at y, with the kernel's own variance, keeps it from that.
 
-log_local <- function(sources, y, loo, total, control) {
-  sums <- local_means(sources, y, loo, control)
-  list(log_abs = local_estimate(sums) + log_kernel_norm(sources$L) - log(total), stats = sums$stats)
-}
-
 # The sum of the kernels' weights, m and the mean of u^2, and `weight`, that of one more point.
 local_means <- function(sources, y, loo, control) {
   at <- if (!loo) matrix(y)

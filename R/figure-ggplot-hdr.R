@@ -2,10 +2,9 @@
 
 #' Densities and highest-density regions in ggplot2
 #'
-#' Layers that fit a [flash_kde()] to each group in each panel of a ggplot. `stat_flash_density()` draws the density
-#' of one variable, like `ggplot2::stat_density()`. `geom_flash_hdr()` fills or outlines the highest-density regions
-#' of two variables, like `ggdensity::geom_hdr()`. `stat_flash_density_2d()` computes the density of two variables on
-#' a grid.
+#' Layers that fit a [flash_kde()] to each group in each panel of a ggplot. `stat_flash_density()` draws the density of
+#' one variable, like `ggplot2::stat_density()`. `geom_flash_hdr()` fills or outlines the highest-density regions of two
+#' variables, like `ggdensity::geom_hdr()`. `stat_flash_density_2d()` computes the density of two variables on a grid.
 #'
 #' @details **One variable.** Aesthetics: `x`, or `y` for a density along that axis; `weight`, of the rows; `group`,
 #' `fill`, `colour`, `alpha`, `linetype` and `linewidth`. Computed variables: `density`; `scaled` and `ndensity`, with

@@ -135,8 +135,7 @@ GGPLOT_ROLES <- list(
 # ---- scales and facets --------------------------------------------------------------------------
 
 # Facets share the type of their axes, so categories are put at whole numbers far from the values of the other
-# variables, where the axis finds their names. list(shift, names): the shift for each panel, and the names by
-# position.
+# variables, where the axis finds their names. list(shift, names): the shift for each panel, and the names by position.
 facet_places <- function(panels) {
   levels <- lapply(panels, \(panel) panel$x$levels)
   if (all(lengths(levels) == 0)) return(NULL)
@@ -154,7 +153,7 @@ figure_scales <- function(figure) {
   colours <- figure$colours
   panels <- figure$panels
   guide <- if (length(colours) > 1 && !is.null(figure$key)) "legend" else "none"
-  labels <- if (is.null(figure$pairs)) axis_labels_of else short_labels_of
+  labels <- known_labels(if (is.null(figure$pairs)) axis_labels else short_labels)
   names <- if (length(panels) > 1) figure$places$names else {
     levels <- panels[[1]]$x$levels
     if (!is.null(levels)) stats::setNames(levels, seq_along(levels))
@@ -204,9 +203,7 @@ level_scale <- function(names, labels, figure, ticks) {
 }
 
 # ggplot2 passes NA for breaks outside of the limits.
-axis_labels_of <- function(at) ifelse(is.na(at), NA, axis_labels(replace(at, is.na(at), 0)))
-
-short_labels_of <- function(at) ifelse(is.na(at), NA, short_labels(replace(at, is.na(at), 0)))
+known_labels <- function(labels) \(at) ifelse(is.na(at), NA, labels(replace(at, is.na(at), 0)))
 
 # The limits of one panel.
 panel_frame <- function(panel) {

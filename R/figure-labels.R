@@ -6,10 +6,7 @@
 # key will name them.
 draw_contour_labels <- function(contours, labels, colour, cex = 0.85, all_or_none = FALSE) {
   contours <- lapply(contours, function(lines) lapply(lines, line_inches))
-  box <- c(
-    max(graphics::strwidth(labels, "inches", cex = cex)),
-    max(graphics::strheight(labels, "inches", cex = cex))
-  )
+  box <- c(max(graphics::strwidth(labels, "inches", cex = cex)), max(graphics::strheight(labels, "inches", cex = cex)))
   spots <- label_spots(contours, box)
   placed <- all(!is.na(spots[, 1]) | lengths(contours) == 0)
   if (all_or_none && !placed) return(FALSE)
@@ -28,7 +25,7 @@ line_inches <- function(line) {
 # One row (x, y in inches) per contour, NA if there is no room. Contours with the shortest lines choose first.
 label_spots <- function(contours, box) {
   spots <- matrix(NA_real_, length(contours), 2)
-  extent <- vapply(contours, function(lines) max(0, vapply(lines, line_length, 0)), 0)
+  extent <- vapply(contours, \(lines) max(0, vapply(lines, \(line) sum(sqrt(rowSums(diff(line)^2))), 0)), 0)
   for (i in order(extent)) {
     long <- Filter(\(line) holds_label(line, box), contours[[i]])
     candidates <- few_rows(inside_plot(do.call(rbind, long), box), 300)
@@ -51,8 +48,6 @@ few_rows <- function(points, most) {
 
 # Whether a line is much longer than its label: the label would hide an island of its own size.
 holds_label <- function(line, box) diff(range(line[, 1])) > 2 * box[1] && diff(range(line[, 2])) > 3 * box[2]
-
-line_length <- function(line) sum(sqrt(rowSums(diff(line)^2)))
 
 inside_plot <- function(candidates, box) {
   if (is.null(candidates)) return(NULL)

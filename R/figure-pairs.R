@@ -180,12 +180,11 @@ panel_ticks <- function(usr, extent) {
       odd <- round(at / (at[2] - at[1])) %% 2 == 1
       labels[odd == (sum(nzchar(labels[!odd])) >= sum(nzchar(labels[odd])))] <- ""
     }
-    list(at = at, labels = labels, value = if (apart()) tick_value(sum(nzchar(labels))) else 0)
+    n <- sum(nzchar(labels))
+    list(at = at, labels = labels, value = if (!apart()) 0 else if (n <= 5) min(n, 4) else 3)
   })
   sets[[which.max(vapply(sets, `[[`, 0, "value"))]]
 }
-
-tick_value <- function(n) if (n <= 5) min(n, 4) else 3
 
 # A row of coloured squares with their probabilities, in the outer margin above the panels.
 draw_outer_key <- function(labels, colours, cex = 0.85) {
@@ -213,8 +212,5 @@ draw_outer_key <- function(labels, colours, cex = 0.85) {
     x(left), y(middle - square / 2), x(left + square), y(middle + square / 2),
     col = colours, border = "grey40"
   )
-  graphics::text(
-    x(left + square + gap[1]), y(middle), labels,
-    adj = c(0, 0.5), cex = fit * cex / graphics::par("cex")
-  )
+  graphics::text(x(left + square + gap[1]), y(middle), labels, adj = c(0, 0.5), cex = fit * cex / graphics::par("cex"))
 }

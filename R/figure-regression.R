@@ -110,7 +110,8 @@ regression_figure <- function(fit, variables, interval, level, n, max_dims, poin
   cloud <- if (is_curve(fit)) slice_cloud(fit, most_shown(points, "points", 2000L))
   span <- range(unlist(lapply(parts, `[`, c("estimate", "low", "high"))), cloud$y, finite = TRUE)
   panels <- lapply(stats::setNames(nm = names(parts)), \(name) {
-    panel <- slice_panel(parts[[name]], name, span, slice_response(fit), is.null(cloud))
+    response <- if (ncol(fit$y) > 1) "response" else response_label(fit)
+    panel <- slice_panel(parts[[name]], name, span, response, is.null(cloud))
     # points of a single response are grey, to differ from the curve
     if (!is.null(cloud)) {
       panel$layers <- c(list(cloud_layer(cloud, if (length(groups) == 1) "grey40")), panel$layers)
@@ -217,5 +218,3 @@ slice_label <- function(fit) {
     format(sqrt(fit$bandwidth[1]), digits = 3)
   )
 }
-
-slice_response <- function(fit) if (ncol(fit$y) > 1) "response" else response_label(fit)

@@ -56,7 +56,8 @@ placed <- function(frame, x, y) {
 
 # A layer of rows as points, smaller and lighter if there are many.
 cloud_layer <- function(data, colour = NULL) {
-  new_layer("points", data, colour, size = if (nrow(data) > 500) 0.7 else 1, opacity = cloud_opacity(nrow(data)))
+  n <- max(nrow(data), 1)
+  new_layer("points", data, colour, size = if (n > 500) 0.7 else 1, opacity = min(0.8, max(0.2, 250 / n)))
 }
 
 # A line with its band.
@@ -151,8 +152,6 @@ palette_colours <- function(palette, n, col) {
 
 # Opacity of the ticks of a rug: lower for many, so that their density shows.
 rug_opacity <- function(n) min(0.6, max(0.15, 60 / n))
-
-cloud_opacity <- function(n) min(0.8, max(0.2, 250 / max(n, 1)))
 
 # Relative size of n points: 1 up to 300, 0.5 from 1,200 on.
 crowd_size <- function(n) {

@@ -11,12 +11,11 @@
 #'
 #' **Bandwidths**, one for each column, maximise the leave-one-out conditional likelihood \eqn{\sum_i \log p_{-i}(y_i |
 #' x_i)}{sum_i log p_-i(y_i | x_i)} (Hall, Racine and Li 2004; `"cv.ml"` in np). A Cauchy density with a share of 1e-6
-#' is added to p(y | x), so that no single outlier determines the bandwidth. A variable without information about y
-#' gets a bandwidth so large that it drops out, which `print()` reports. `rows` and `seconds` of [kde_bandwidth()]
-#' limit the search. Bandwidths from a sample of rows are scaled to all rows by the rate \eqn{n^{-1 / (d + 4)}}, where
-#' d is the number of variables that matter. `bandwidth` may also be given, as in [flash_kde()]: in the order of the
-#' columns of y, then x, or by their names. The name of a method other than `"auto"` and `"lcv"` chooses for the joint
-#' density.
+#' is added to p(y | x), so that no single outlier determines the bandwidth. A variable without information about y gets
+#' a bandwidth so large that it drops out, which `print()` reports. `rows` and `seconds` of [kde_bandwidth()] limit the
+#' search. Bandwidths from a sample of rows are scaled to all rows by the rate \eqn{n^{-1 / (d + 4)}}, where d is the
+#' number of variables that matter. `bandwidth` may also be given, as in [flash_kde()]: in the order of the columns of
+#' y, then x, or by their names. The name of a method other than `"auto"` and `"lcv"` chooses for the joint density.
 #'
 #' **Categories** have the kernels of [categorical_kernel()] on either side. Their smoothing parameters `lambda` are
 #' chosen alternately with the bandwidths on a sample of rows, and last with all points as sources. A column of x drops

@@ -110,9 +110,10 @@
 #' flash_kde(faithful$eruptions, "kde", bandwidth = 0.2)
 flash_kde <- function(x, ...) {
   if (!all(...names() %in% FIT_ARGUMENTS)) check_abbreviations(...names())
-  # data |> flash_kde(formula = ~ a), as lm() takes it, or data |> flash_kde(~ a)
+  # data |> flash_kde(formula = ~ a), as lm() takes it, or data |> flash_kde(~ a), also after named arguments
   call <- match.call()
-  if (!missing(x) && ...length() > 0 && names(call)[3] == "" && inherits(..1, "formula")) names(call)[3] <- "formula"
+  unnamed <- match("", names(call)[-(1:2)])
+  if (!missing(x) && !is.na(unnamed) && inherits(...elt(unnamed), "formula")) names(call)[2 + unnamed] <- "formula"
   if ("formula" %in% names(call)) {
     call <- name_data(call)
     if (missing(x)) return(fit_named_formula(call, parent.frame(), ...))
@@ -194,7 +195,7 @@ check_fit_dots <- function(...) {
   check_dots_empty(..., .known = known, .others = FIT_OTHERS)
 }
 
-# R matches the beginnings of names when it calls a method, and its error where there are several does not say which.
+# R matches the beginnings of names when it calls a method; its error where there are several does not say which.
 check_abbreviations <- function(names) {
   known <- setdiff(FIT_ARGUMENTS, "")
   for (name in setdiff(names, c(known, "", NA))) {

@@ -12,7 +12,7 @@ flat_options <- function(given) {
   if (!is.null(categorical)) check_spec(categorical, "categorical_kernel", "categorical", "categorical_kernel()")
   bandwidth <- given$bandwidth
   search <- NO_SEARCH
-  if (is.list(bandwidth) && is_bandwidth_spec(bandwidth)) {
+  if (inherits(bandwidth, "kde_bandwidth_spec")) {
     search <- bandwidth
     bandwidth <- search$method
   }

@@ -1,6 +1,5 @@
-# Fits on a domain. `inner` is the fit of working points, with their images and with weights over masses where
-# there are such; the object around it has the points, weights and names that the user gave, and the rest is the
-# same.
+# Fits on a domain. `inner` is the fit of working points, with their images and with weights over masses where there are
+# such; the object around it has the points, weights and names that the user gave, and the rest is the same.
 
 #' @export
 fit_kde.supported <- function(points, arg, call, options, control, formula = NULL) {

@@ -54,8 +54,7 @@
 #' @param n Number of points of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
 #' @param na.action As for [predict()][predict.flash_kde]. By default rows with missing values are `NA`.
 #' @param refit Whether a bootstrap chooses bandwidths and local factors again for each sample.
-#' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. An unknown argument
-#'   is an error.
+#' @param ... For `confint()`, arguments of `kde_bands()`: `type` to `replicates`. An unknown argument is an error.
 #' @returns `kde_bands()`: a data frame of class `kde_bands` with a row for each point: the columns of the points,
 #'   `estimate` (the centre of the interval, so for a corrected band the corrected estimate), `lower`, `upper` and `se`,
 #'   in 1 / (product of the units of the columns). Its attribute `"band"` is a list of `level`, `type`, `method`,

@@ -16,9 +16,8 @@ REGRESSION_CRITERIA <- list(
 )
 
 # Returns list(L, lambda, selector, search). `data`: list(x, y, weights, discrete, L, ridge), where lambdas to be chosen
-# are NA, and L is NULL if it is to be chosen. The criterion NULL means AICc where it is
-# defined for all bandwidths. If there are many rows, a search on a part of them gives the start for the search on all
-# rows that are used.
+# are NA, and L is NULL if it is to be chosen. The criterion NULL means AICc where it is defined for all bandwidths. If
+# there are many rows, a search on a part of them gives the start for the search on all rows that are used.
 regression_bandwidth <- function(data, type, criterion, rows, seconds, run) {
   name_stage(run, "Selecting the bandwidth")
   d <- ncol(data$x)

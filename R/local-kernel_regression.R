@@ -37,9 +37,8 @@
 #' chosen, the squared fit of 2 r - S r is added, which estimates the bias (r are residuals, S is the hat matrix), or the local
 #' mean of these squares, if larger: intervals cover on average over neighbours (Nychka 1988). The variance
 #' \eqn{s^2}{s^2} of the noise is a local mean, with the same kernels, of the products of residuals and leave-one-out
-#' residuals, averaged with that of all rows, whose weight is the leverage. The bias of
-#' the ridge, \eqn{(\sum_i l_i(x) (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over
-#' the slopes b, is added.
+#' residuals, averaged with that of all rows, whose weight is the leverage. The bias of the ridge, \eqn{(\sum_i l_i(x)
+#' (x_i - x)' b)^2}{(sum_i l_i(x) (x_i - x)'b)^2}, averaged over the slopes b, is added.
 #'
 #' @section Cost:
 #' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear

@@ -60,7 +60,8 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   found <- local_predictions(object, at$points, with_errors, interval == "prediction", run)
   if (!is.null(found$multiplied)) {
     whole <- \(values) as.vector(at$restore(matrix(values)))
-    most <- apply(found$bias / rep(response_spread(object), each = nrow(found$bias)), 1, max)
+    spread <- weighted_sds(object$y, object$weights)
+    most <- apply(found$bias / rep(ifelse(spread > 0, spread, 1), each = nrow(found$bias)), 1, max)
     warn_extrapolated(whole(found$multiplied), whole(most), own_row_names(newdata))
   }
   value <- if (interval == "none") as_response(object, at$restore(found$fit)) else {
@@ -181,11 +182,6 @@ error_factors <- function(data, M, fits, layout, at) {
 
 # Above this, in standard deviations of a response, a fit whose slopes shrink is extrapolated.
 MOST_BIAS <- 0.5
-
-response_spread <- function(fit) {
-  spread <- weighted_sds(fit$y, fit$weights)
-  ifelse(spread > 0, spread, 1)
-}
 
 # `multiplied`: of error_factors(); `bias`: of local_predictions(), in standard deviations of responses; both NA for
 # rows with missing values; `names`: row names of newdata, or NULL.

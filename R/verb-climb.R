@@ -48,10 +48,9 @@ from_field <- function(field, u) {
   if (is.null(domain)) points else from_working(domain, folded(domain, points))
 }
 
-# list(score, width2, log_scale): the gradients at u, and the squared bandwidth there (the harmonic mean of those of
-# the kernels). Argument `log_scale`: the log scale at an earlier point from which u lies uphill, or NULL. The value
-# is NA if engines computed the slopes. Where a Laplace-corrected estimate is negative, the values are those of the
-# plain one.
+# list(score, width2, log_scale): the gradients at u, and the squared bandwidth there (the harmonic mean of those of the
+# kernels). Argument `log_scale`: the log scale at an earlier point from which u lies uphill, or NULL. The value is NA
+# if engines computed the slopes. Where a Laplace-corrected estimate is negative, the values are those of the plain one.
 slopes_at <- function(field, u, log_scale = NULL) {
   found <- if (is_kind(field$fit, "bent")) {
     score <- working_score(field$fit, working_points(field, u), field$control)

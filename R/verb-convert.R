@@ -93,16 +93,12 @@ as_ks <- function(object, n = NULL, ...) {
     if (d == 1) list(h = bandwidth_sds(object$bandwidth)),
     list(
       H = plain(unname(object$bandwidth)), gridtype = rep("linear", d), gridded = TRUE, binned = FALSE,
-      names = point_names(object), w = ks_weights(object), type = "kde",
+      names = point_names(object), type = "kde",
+      w = if (is.null(object$weights)) rep(1, object$n) else object$n * object$weights / sum(object$weights),
       # ks names levels by the share of points below the level
       cont = stats::setNames(hdr_level(object, probs / 100), paste0(100 - probs, "%"))
     )
   ))
-}
-
-# Weights in ks sum to n.
-ks_weights <- function(object) {
-  if (is.null(object$weights)) rep(1, object$n) else object$n * object$weights / sum(object$weights)
 }
 
 #' @rdname as_density

@@ -33,9 +33,7 @@ test_that("selectors by name give what their functions give", {
     expect_equal(by_name("auto", estimator), plain(kde_bandwidth(x, "auto", estimator)))
   }
   for (estimator in estimators) {
-    expect_equal(
-      by_name("silverman", estimator, faithful), plain(kde_bandwidth(faithful, "silverman", estimator))
-    )
+    expect_equal(by_name("silverman", estimator, faithful), plain(kde_bandwidth(faithful, "silverman", estimator)))
     expect_equal(by_name("scott", estimator, faithful), plain(kde_bandwidth(faithful, "scott", estimator)))
   }
 })
@@ -52,9 +50,7 @@ test_that("the rules follow their rate in n, exactly", {
     }
   }
   expect_equal(plain(kde_bandwidth(x, "scott", "kde")), apply(x, 2, stats::sd) * 200^(-1 / 7))
-  expect_equal(
-    plain(kde_bandwidth(x, "silverman", "kde")), apply(x, 2, stats::sd) * (4 / 5)^(1 / 7) * 200^(-1 / 7)
-  )
+  expect_equal(plain(kde_bandwidth(x, "silverman", "kde")), apply(x, 2, stats::sd) * (4 / 5)^(1 / 7) * 200^(-1 / 7))
 })
 
 test_that("Silverman's constants minimise the asymptotic error for a normal density", {

@@ -223,9 +223,7 @@ test_that("objects of class density become fits of the same estimate", {
   expect_equal(predict(fit, theirs$x), theirs$y, tolerance = 1e-3)
   expect_argument_error(as_flash_kde(theirs), "x")
   expect_argument_error(as_flash_kde(theirs, 1:5), "x")
-  expect_silent(
-    compact <- as_flash_kde(stats::density(faithful$waiting, bw = 3, kernel = "rect"), faithful$waiting)
-  )
+  expect_silent(compact <- as_flash_kde(stats::density(faithful$waiting, bw = 3, kernel = "rect"), faithful$waiting))
   near <- \(y) mean(abs(faithful$waiting - y) < 3 * sqrt(3)) / (6 * sqrt(3))
   expect_equal(predict(compact, c(50.1, 70.1)), c(near(50.1), near(70.1)))
   expect_error(

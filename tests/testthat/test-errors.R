@@ -128,9 +128,7 @@ test_that("bandwidths are matched to the columns by name", {
 })
 
 test_that("other packages' names for the bandwidth, and selectors where there are none, get a hint", {
-  for (call in expression(
-    flash_kde(good, h = 1), flash_kde(good, bw = 1), flash_kde(~waiting, faithful, H = 1)
-  )) {
+  for (call in expression(flash_kde(good, h = 1), flash_kde(good, bw = 1), flash_kde(~waiting, faithful, H = 1))) {
     expect_error(eval(call), "did you mean `bandwidth`", class = "flashkernel_error_argument")
   }
   expect_argument_error(flash_kde(faithful, formula = "~waiting"), "formula")

@@ -194,9 +194,7 @@ test_that("selection stages count their sums, and a fit without sums knows where
 
   lazy <- flash_kde(faithful, "kde", bandwidth = 1, control = flash_control(precision = "single", threads = 1))
   found <- diagnostics(lazy)
-  expect_identical(
-    unlist(found[c("backend", "engine", "precision")], use.names = FALSE), c("cpu", "exact", "single")
-  )
+  expect_identical(unlist(found[c("backend", "engine", "precision")], use.names = FALSE), c("cpu", "exact", "single"))
   expect_identical(found$threads, 1L)
   expect_identical(found$tail_rows, NA_real_)
   expect_match(utils::capture.output(print(found)), "no sums yet.*cpu", all = FALSE)
@@ -272,7 +270,7 @@ test_that("data may come first where the formula is named", {
   want <- flash_kde(~waiting, faithful, "kde", bandwidth = 5, weights = eruptions)
   fits <- list(
     flash_kde(faithful, formula = ~waiting, "kde", bandwidth = 5, weights = eruptions),
-    faithful |> flash_kde(~waiting, "kde", bandwidth = 5, weights = eruptions),
+    faithful |> flash_kde(bandwidth = 5, ~waiting, "kde", weights = eruptions),
     flash_kde(data = faithful, formula = ~waiting, estimator = "kde", bandwidth = 5, weights = eruptions),
     flash_kde(formula = ~waiting, faithful, "kde", 5, weights = eruptions)
   )
@@ -411,10 +409,7 @@ test_that("predictions carry the rows' count, and scores the columns' names", {
 
 test_that("the log density of a Laplace estimate warns and is NaN where it is negative", {
   fit <- flash_kde(c(-0.5, 0.5), estimator = "laplace", bandwidth = 1)
-  expect_warning(
-    got <- predict(fit, c(0, 3), type = "log_density"),
-    "negative", class = "flashkernel_warning_negative"
-  )
+  expect_warning(got <- predict(fit, c(0, 3), type = "log_density"), "negative", class = "flashkernel_warning_negative")
   expect_identical(is.nan(got), c(FALSE, TRUE))
   expect_lt(predict(fit, 3), 0)
   expect_warning(predict(fit, 0, type = "log_density"), NA)
