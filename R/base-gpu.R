@@ -8,7 +8,7 @@
 #' @details The GPU engine is a file, which needs the NVIDIA driver and nothing else. The installation of the package builds it
 #'   where there is a CUDA toolkit (12.0 or newer, Linux); elsewhere `install_gpu()` adds it. The environment variable
 #'   `FLASHKERNEL_GPU` can name another file. All functions then compute on a GPU where that should be faster.
-#'   `flash_control(backend = "cuda")` always does, and `devices = "all"` uses all of them. [diagnostics()] says where a fit was
+#'   `flash_control(backend = "cuda")` always does, and `devices = "all"` uses all. [diagnostics()] says where a fit was
 #'   computed.
 #' - **Precision**: single by default, see [tolerance].
 #' - **Memory**: training points are cached on the GPU between calls.

@@ -11,7 +11,7 @@
 #' * residuals against fitted values;
 #' * the error by iteration;
 #' * the partial dependence on each variable: the mean prediction over the rows if that variable has the value on the
-#'   axis in all of them, with intervals;
+#'   axis in all, with intervals;
 #' * the importance of each variable: its share of the mean squared change of the fitted function (for probabilities, of
 #'   the log odds) after the values of the variable were replaced by those of other rows. Several responses are added,
 #'   each in units of its standard deviation;

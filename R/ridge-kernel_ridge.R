@@ -26,8 +26,8 @@
 #' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
 #' error, and bandwidths of largest marginal likelihood, are compared by the error at rows that they have not seen: further
-#' rows, or folds. The simplest within one standard error of the best is chosen. With fewer than 4,000 rows in memory a
-#' kernel of normal scores (ranks as normal quantiles) is chosen in the same way, and the result is the mean of both
+#' rows, or folds. The simplest within one standard error of the best is chosen. With up to 100,000 rows in memory a
+#' kernel of normal scores (ranks as normal quantiles) is chosen alike, and the result is the mean of both
 #' kernels unless that is worse by a standard error; `bandwidth` is that of the first. From 4,000 rows on, larger fits are
 #' compared. Standard errors and Bayesian intervals ignore this choice and are too small with few rows for each
 #' column: use `interval = "conformal"` of [predict()][predict.kernel_ridge] there.

@@ -102,10 +102,10 @@ test_that("a factor of one level is refused by name, and what the message advise
 test_that("a kernel that is not positive definite is named, with others that are", {
   indefinite <- list("sigmoid", kernel_spec("linear", coef0 = -100))
   for (kernel in indefinite) {
-    error <- expect_error(kernel_ridge(mpg ~ wt, mtcars, kernel = kernel), class = "flashkernel_error_singular")
+    error <- expect_error(kernel_ridge(mpg ~ wt, mtcars, kernel = kernel, bandwidth = 3, lambda = 1e-9), class = "flashkernel_error_singular")
     expect_match(conditionMessage(error), "not positive definite.*Use another `kernel`, such as \"polynomial\" or \"gaussian\"")
   }
-  expect_error(kernel_ridge(mpg ~ wt, mtcars, kernel = "sigmoid", centers = 5), "not positive definite")
+  expect_error(kernel_ridge(mpg ~ wt, mtcars, kernel = "sigmoid", bandwidth = 3, lambda = 1e-9, centers = 5), "not positive definite")
   for (kernel in c("polynomial", "gaussian")) expect_s3_class(kernel_ridge(mpg ~ wt, mtcars, kernel = kernel), "kernel_ridge")
 })
 
