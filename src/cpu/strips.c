@@ -16,7 +16,7 @@ struct strips {
   const struct fk_tile_ops *ops;
   const struct fk_host_normal *of;
   int64_t strip, piece; /* rows */
-  int64_t ld;           /* of the parts, an odd number of cache lines: their columns share no set of a cache */
+  int64_t ld; /* of the parts, an odd number of cache lines: their columns lie in different sets of a cache */
   struct fk_scratch inner, products;
 };
 
