@@ -50,7 +50,9 @@ switched_square <- function(fit, at, name, run) {
 # positive.
 fit_directions <- function(fit, at, run) {
   maps <- c(Find(\(term) !is.null(term$scores), fit$kernel$terms)$scores, vector("list", fit$d))[seq_len(fit$d)]
-  units <- 1 / normal_score_slopes(maps, at$points)
+  units <- normal_score_slopes(maps, at$points)
+  # outside of the map, where it is constant, gradients are 0
+  units <- ifelse(units > 0, 1 / units, 0)
   without <- lengths(maps) == 0
   units[, without] <- rep(weighted_sds(at$points, at$weights)[without], each = nrow(units))
   slopes <- aperm(gradients_at(slope_of(fit), fit, at$points, run) * as.vector(units), c(1, 3, 2))

@@ -27,6 +27,9 @@ test_that("importance of a skewed column does not depend on where it is steep", 
   fit <- kernel_ridge(y ~ a + b, transform(rows, y = log(a) + b))
   expect_equal(importance_of(fit)[["a"]], 0.8, tolerance = 0.05)
   expect_gt(min(subset(fit_importance(fit, start_run(fit$control))$directions, direction == 1)$loading), 0.2)
+  # rows beyond those of the scores
+  fit$kernel$terms[[2]]$scores <- lapply(fit$kernel$terms[[2]]$scores, \(map) if (!is.null(map)) lapply(map, `[`, -1))
+  expect_true(all(is.finite(fit_importance(fit, start_run(fit$control))$directions$loading)))
 })
 
 test_that("importance of a known function is found", {
