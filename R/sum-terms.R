@@ -60,7 +60,7 @@ normal_product_of.sources_of_terms <- function(sources, rows, v, w, weights, con
 #' @export
 kernel_matrix_of.sources_of_terms <- function(sources, at, run) {
   at <- if (!is.null(at)) lapply(sources$kernel$terms, \(term) as_points(term_points(term, at), "x"))
-  .Call(ffi_kernel_matrix, as_factored(sources, run), at, run)
+  kernel_matrix_of.default(as_factored(sources, run), at, run)
 }
 
 #' @export

@@ -52,8 +52,8 @@ SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
   struct r_call call = r_begin(control);
   struct r_terms of = open_terms(sources);
   struct fk_matrix *at = (struct fk_matrix *)R_alloc((size_t)of.terms.n, sizeof *at);
-  for (int i = 0; i < of.terms.n; i++)
-    at[i] = r_targets(TYPEOF(y) == VECSXP ? VECTOR_ELT(y, i) : y, of.opened[i].spec.x.d);
+  const bool apart = !Rf_isNull(r_element(sources, "parts")) && !Rf_isNull(y);
+  for (int i = 0; i < of.terms.n; i++) at[i] = r_targets(apart ? VECTOR_ELT(y, i) : y, of.opened[i].spec.x.d);
   const int64_t n = of.opened[0].spec.x.n;
   SEXP K = PROTECT(r_matrix(at[0].data ? at[0].n : n, n, R_NilValue));
 
