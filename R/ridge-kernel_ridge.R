@@ -5,7 +5,7 @@
 #' centres. With few rows every row is a centre: this is kernel ridge regression, or the mean of a Gaussian process.
 #' With many rows some of them are centres (Nystroem approximation), and the solver is Falkon: preconditioned conjugate
 #' gradients with `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, on the CPU also up
-#' to 1.2 GB of kernels.
+#' to 1.4 GB of kernels.
 #'
 #' @details
 #' **Squared loss.** The coefficients minimise
@@ -21,8 +21,8 @@
 #' have a column of coefficients each; the columns sum to 0. The log exposure of counts is an `offset`. Quantiles and Huber's loss have no likelihood,
 #' so no standard errors.
 #'
-#' **Intercept.** It is not penalised. For squared loss it is the
-#' (weighted) mean of `y` minus the `offset`, for other families the constant of least loss.
+#' **Intercept.** It is not penalised. For squared loss it is the (weighted) mean of `y` minus the `offset`, for other families
+#' the constant of least loss.
 #'
 #' **Defaults.** Without `bandwidth`, a few kernels and metrics are fitted exactly to at most 2,000 rows. After each fit the
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
@@ -65,8 +65,8 @@
 #' @param kernel Name of a kernel, `r kernel_names()`, or a [kernel_spec()] with parameters. `NULL` (default): chosen
 #'   with `metric`, or `"gaussian"` if that is `"none"` or the `bandwidth` is given.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
-#'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen.
-#' @param lambda Ridge penalty, a positive number. Quantiles may have two. `NULL` (default): chosen.
+#'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number. Quantiles may have two. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all rows if
 #'   there are up to 1,000, otherwise `10 sqrt(n)` of them; with a `metric`, all of up to 6,000 rows (40,000 on a GPU) with
 #'   squared loss, and otherwise as many as some seconds allow.

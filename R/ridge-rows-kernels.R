@@ -8,18 +8,17 @@ KERNEL_BYTES <- 8 * 1.5e8
 # Bytes of a block of rows: the memory of K_nm need not be in one piece.
 KERNEL_BLOCK <- 1.2e8
 
-# The bytes of K_nm of a fit with `m` centres, or 0 if sums are computed otherwise.
+# The bytes of K_nm of a fit with `m` centres, or 0 if it is not kept: sums are computed otherwise, or memory has no room.
 kernel_bytes <- function(rows, m, spec, run) {
   bytes <- 8 * as.double(rows$n) * m
   if (!inherits(rows, "rows_dense") || bytes > KERNEL_BYTES || !isTRUE(run$tol == 0)) return(0)
   by <- products_by(rows, m, spec, run)
-  if (by$backend == "cpu" && by$precision == "double") bytes else 0
+  if (by$backend == "cpu" && by$precision == "double" && 2 * bytes <= memory_limit()) bytes else 0
 }
 
-# `rows` with the blocks of K_nm, if these serve and memory has room for them, instead of those that they may have.
+# `rows` with the blocks of K_nm, if it is kept, instead of those that they may have.
 rows_with_kernels <- function(rows, centers, spec, run) {
-  bytes <- kernel_bytes(rows, centers$m, spec, run)
-  if (bytes == 0 || 2 * bytes > memory_limit()) return(rows)
+  if (kernel_bytes(rows, centers$m, spec, run) == 0) return(rows)
   rows$kernels <- lapply(pieces_of(rows$n, max(1, KERNEL_BLOCK %/% (8 * centers$m))), \(piece) {
     of <- piece[1]:piece[2]
     points <- as_points(rows$points[of, , drop = FALSE], "x")
