@@ -13,9 +13,10 @@ hessian_product <- function(system, f) {
     if (!is.null(system$weights)) weights <- weights * system$weights
     return(\(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, run, with_sums = TRUE))
   }
+  at <- if (system$family$of_classes) link_probabilities(f) else f
   function(alpha) {
     u <- rows_link(system$rows, system$centers, alpha, run)
-    bent <- row_loss("product", system$loss, f, system$y, run, u)
+    bent <- row_loss("product", system$loss, at, system$y, run, u)
     list(product = rows_normal(system$rows, system$centers, NULL, bent, system$weights, run)$product, sums = u)
   }
 }
@@ -74,7 +75,7 @@ null_class_link <- function(y, weights, offset) {
 # A part of the loss at the link f (n x t) for the response y (n x t; of classes columns of -1 and 1). "value": the loss of
 # each row. "slope": its derivatives with respect to f, n x t. "curvature": for each row the mean of the diagonal of the
 # second derivatives, for preconditioners (the sum or the largest would need twice the iterations at small penalties, on
-# shuttle). "product": the second derivatives times u, n x t.
+# shuttle). "product": the second derivatives times u, n x t; with more than two classes f has their probabilities.
 row_loss <- function(part, loss, f, y, run, u = NULL) UseMethod("row_loss", f)
 
 #' @export

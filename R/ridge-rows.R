@@ -101,7 +101,8 @@ rows_under.rows_dense <- function(rows, L, kernel) {
 rows_multiply.rows_dense <- function(rows, centers, v, run) {
   few <- as.double(rows$n) * centers$m <= MOST_PAIRS_IN_DOUBLE
   if (run$precision == "auto" && few) run <- replace(run, "precision", "double")
-  kernel_sum_of(centers$sources, rows$points, v, run, as_matrix = TRUE)
+  at <- if (inherits(rows$sources, "sources_of_terms")) rows$sources else rows$points
+  kernel_sum_of(centers$sources, at, v, run, as_matrix = TRUE)
 }
 
 # On a GPU: some seconds.

@@ -36,30 +36,39 @@ sources_of_terms <- function(points, L, kernel) {
   })
 }
 
-# If scales of terms differ by orders of magnitude, sums are in double precision.
+# The points of each term, for targets `at`: points, sources of the same kernel, which have them, or NULL for none.
+# Normal scores of all rows would take longer than the kernels of a product on a GPU.
+points_of_terms <- function(at, kernel) {
+  if (inherits(at, "sources_of_terms")) return(lapply(at$parts, `[[`, "points"))
+  lapply(kernel$terms, \(term) if (!is.null(at)) term_points(term, at))
+}
+
+# `at` may also be sources of the same kernel. If scales of terms differ by orders of magnitude, sums are in double
+# precision.
 #' @export
 kernel_sum_of.sources_of_terms <- function(sources, at, b, control, as_matrix = FALSE) {
   scales <- term_scales(sources$kernel)
   if (max(scales) > 100 * min(scales)) control$precision <- "double"
-  parts <- Map(\(term, part) {
-    kernel_sum_of(part, if (!is.null(at)) term_points(term, at), term$scale * b, control, as_matrix)
-  }, sources$kernel$terms, sources$parts)
+  parts <- Map(\(part, at, scale) kernel_sum_of(part, at, scale * b, control, as_matrix),
+    sources$parts, points_of_terms(at, sources$kernel), scales)
   list(sums = Reduce(`+`, lapply(parts, `[[`, "sums")), stats = Reduce(joined_stats, lapply(parts, `[[`, "stats")))
 }
 
 #' @export
 normal_product_of.sources_of_terms <- function(sources, rows, v, w, weights, control, with_sums = FALSE) {
-  first <- if (!is.null(v)) kernel_sum_of(sources, rows$points, v, control, as_matrix = TRUE)
+  first <- if (!is.null(v)) kernel_sum_of(sources, rows, v, control, as_matrix = TRUE)
   total <- if (is.null(v)) w else if (is.null(w)) first$sums else first$sums + w
   if (!is.null(weights)) total <- weights * total
-  second <- kernel_sum_of(if (is.null(rows)) sources else rows, sources$points, total, control, as_matrix = TRUE)
-  stats <- joined_stats(first$stats, second$stats)
-  list(product = second$sums, stats = stats, sums = if (with_sums) first$sums)
+  of_rows <- if (is.null(rows)) list(NULL) else rows$parts
+  second <- Map(\(part, of, scale) normal_product_of(part, of, NULL, scale * total, NULL, control),
+    sources$parts, of_rows, term_scales(sources$kernel))
+  stats <- Reduce(joined_stats, lapply(second, `[[`, "stats"), first$stats)
+  list(product = Reduce(`+`, lapply(second, `[[`, "product")), stats = stats, sums = if (with_sums) first$sums)
 }
 
 #' @export
 kernel_matrix_of.sources_of_terms <- function(sources, at, run) {
-  at <- if (!is.null(at)) lapply(sources$kernel$terms, \(term) as_points(term_points(term, at), "x"))
+  at <- if (!is.null(at)) lapply(points_of_terms(at, sources$kernel), as_points, "x")
   kernel_matrix_of.default(as_factored(sources, run), at, run)
 }
 

@@ -113,19 +113,16 @@ static void softmax_curvatures(const struct losses_rows *rows, const struct soft
     }
 }
 
-/* p (u - p'u) */
-static void softmax_products(const struct losses_rows *rows, const struct softmax *s, double *out) {
+/* p (u - p'u), of probabilities instead of f */
+static void softmax_products(const struct losses_rows *rows, double *out) {
   const struct fk_row_loss *loss = rows->job->loss;
-  const double *u = rows->job->u + rows->first;
+  const double *p = loss->f + rows->first, *u = rows->job->u + rows->first;
   double mean[ROWS] = {0};
   for (int64_t c = 0; c < loss->t; c++)
-    for (int64_t i = 0; i < rows->count; i++) {
-      double p = chance_of(rows, s, c, i).p;
-      out[c * loss->n + i] = p;
-      mean[i] += p * u[c * loss->n + i];
-    }
+    for (int64_t i = 0; i < rows->count; i++) mean[i] += p[c * loss->n + i] * u[c * loss->n + i];
   for (int64_t c = 0; c < loss->t; c++)
-    for (int64_t i = 0; i < rows->count; i++) out[c * loss->n + i] *= u[c * loss->n + i] - mean[i];
+    for (int64_t i = 0; i < rows->count; i++)
+      out[c * loss->n + i] = p[c * loss->n + i] * (u[c * loss->n + i] - mean[i]);
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
@@ -207,12 +204,12 @@ static void do_rows(const struct losses_rows *rows, double *out) {
     logit_rows(rows, out);
     return;
   }
-  softmax_of(rows, &s);
+  if (rows->job->part != FK_LOSS_PRODUCT) softmax_of(rows, &s);
   switch (rows->job->part) {
     case FK_LOSS_VALUE: softmax_values(rows, &s, out); break;
     case FK_LOSS_SLOPE: softmax_slopes(rows, &s, out); break;
     case FK_LOSS_CURVATURE: softmax_curvatures(rows, &s, out); break;
-    case FK_LOSS_PRODUCT: softmax_products(rows, &s, out); break;
+    case FK_LOSS_PRODUCT: softmax_products(rows, out); break;
   }
 }
 

@@ -31,7 +31,8 @@ enum fk_loss_part {
   FK_LOSS_VALUE,     /* n: the loss of each row */
   FK_LOSS_SLOPE,     /* n x t: its derivatives by f */
   FK_LOSS_CURVATURE, /* n: the second derivatives, averaged over the columns; y is not read for classes */
-  FK_LOSS_PRODUCT    /* n x t: the second derivatives times u (n x t); y is not read for classes */
+  FK_LOSS_PRODUCT /* n x t: the second derivatives times u (n x t); y is not read for classes, and of more than two
+                   * f has the probabilities, which serve many products */
 };
 void fk_row_loss_rows(const struct fk_row_loss *loss, enum fk_loss_part part, const double *u, double *out);
 
