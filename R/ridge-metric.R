@@ -9,7 +9,7 @@
 LEAST_RELEVANCE <- 1e-10
 
 # Rows between which the median distance is taken.
-DISTANCE_ROWS <- 300
+DISTANCE_ROWS <- 150
 
 # list(root, unit, type) for standardised points x, or NULL if more than half of the rows are equal in this metric.
 # `width`: the unit in median distances.
