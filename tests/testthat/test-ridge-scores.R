@@ -107,3 +107,18 @@ test_that("kernel_ridge() of classes may have a sum of kernels", {
   residual <- as.numeric(class == "low") - probabilities[, "low"]
   expect_equal(as.vector(fit$coefficients) * 120 * fit$lambda, unname(residual), tolerance = 1e-3)
 })
+
+test_that("normal scores of rows are computed once for all products of a fit", {
+  calls <- 0
+  suppressMessages(trace("normal_scores", \() calls <<- calls + 1, print = FALSE, where = asNamespace("flashkernel")))
+  on.exit(suppressMessages(untrace("normal_scores", where = asNamespace("flashkernel"))))
+  # in single precision kernels are not kept
+  count_of <- function(iterations) {
+    calls <<- 0
+    kernel_ridge(skewed$x, skewed$y, kernel = skewed_fit$kernel, bandwidth = skewed_fit$bandwidth, lambda = 1e-4,
+      centers = 30, solver = ridge_solver(iterations = iterations, tolerance = 0), control = flash_control(precision = "single"))
+    calls
+  }
+  expect_gt(count_of(2), 0)
+  expect_identical(count_of(12), count_of(2))
+})
