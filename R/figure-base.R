@@ -8,10 +8,17 @@ draw_figure <- function(figure, ..., add = FALSE) {
     return(invisible(figure$shown))
   }
   several <- length(figure$panels) > 1
-  outer <- several && !is.null(figure$main)
-  if (several) {
+  own_layout <- several && !has_layout()
+  outer <- own_layout && !is.null(figure$main)
+  if (own_layout) {
     before <- set_panels(figure, outer)
     on.exit(graphics::par(before))
+  } else if (several) {
+    figure <- titled_panels(figure)
+    if (grDevices::dev.interactive() && prod(graphics::par("mfrow")) < length(figure$panels)) {
+      before <- grDevices::devAskNewPage(TRUE)
+      on.exit(grDevices::devAskNewPage(before))
+    }
   }
   for (panel in figure$panels) {
     if (!several && !is.null(figure$main)) panel[c("main", "sub")] <- figure[c("main", "sub")]
@@ -19,6 +26,19 @@ draw_figure <- function(figure, ..., add = FALSE) {
   }
   if (outer) draw_outer_titles(figure, ...)
   invisible(figure$shown)
+}
+
+# Whether the user has divided the page, by par(mfrow = ) or layout(). As of plot.lm(), panels then continue there.
+has_layout <- function() prod(graphics::par("mfrow")) > 1
+
+# The figure with what is else in its outer margin, the titles and the key, in the panels.
+titled_panels <- function(figure) {
+  figure$panels <- lapply(figure$panels, \(panel) {
+    if (is.null(panel$main)) panel[c("main", "sub")] <- figure[c("main", "sub")]
+    panel
+  })
+  if (!is.null(figure$outer_key)) figure$panels[[1]]$key <- "corner"
+  figure
 }
 
 # Sets the layout. Returns the previous graphical parameters.
