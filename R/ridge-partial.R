@@ -21,7 +21,7 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
 
 # The values of a variable, a factor if they are few or categories.
 axis_values <- function(fit, frame, name, values) {
-  if (is.numeric(values) && length(values) > 2 && (is.null(frame) || !is_categorical(fit, frame, name))) return(values)
+  if (length(values) > 2 && (is.null(frame) || !is_categorical(fit, frame, name))) return(values)
   labels <- if (is.numeric(values)) distinct_labels(values) else as.character(values)
   factor(labels, levels = labels)
 }
