@@ -45,7 +45,7 @@ partial_rows <- function(fit, n_values) {
   rows <- rows[spread_rows(length(rows), size)]
   weights <- if (is.null(data$weights)) rep(1, length(rows)) else data$weights[rows]
   list(
-    points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) data$frame[rows, , drop = FALSE],
+    points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) split_matrices(fit, data$frame[rows, , drop = FALSE]),
     offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE], weights = weights / sum(weights)
   )
 }
