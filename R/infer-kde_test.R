@@ -58,7 +58,8 @@
 #' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
-#'   are left out.
+#'   are left out. Or a formula, values ~ group, of two groups, with `y` (or `data`) a data frame and `subset` some of its
+#'   rows, as for [stats::t.test()].
 #' @param y The other sample, of the same columns, or for `"independence"` other columns. Or a distribution: `"norm"`; for one
 #'   variable the name of another one that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and
 #'   [stats::rexp()]; a function(n, ...) that draws n points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
@@ -104,6 +105,7 @@
 #' flowers <- split(iris[, 1:2], iris$Species)
 #' kde_test(flowers$versicolor, flowers$virginica)
 #' kde_test(flowers$versicolor, flowers$virginica, "aggregated")
+#' kde_test(len ~ supp, ToothGrowth)
 #'
 #' # where they differ
 #' lengths <- split(iris$Sepal.Length, iris$Species)
@@ -119,6 +121,12 @@
 #' kde_test(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
 #' kde_test(faithful[1:100, ], flash_kde(faithful[101:272, ]))
 kde_test <- function(x, y, ...) {
+  if (if (missing(x)) "formula" %in% ...names() else inherits(x, "formula")) {
+    call <- match.call()
+    names(call)[match(c("x", "y"), names(call), 0)] <- c(if (!missing(x)) "formula", if (!missing(y)) "data")
+    call[[1]] <- test_of_groups
+    return(eval(call, parent.frame()))
+  }
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given: another sample, or a distribution")
   UseMethod("kde_test", y)
@@ -157,6 +165,27 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
   if (method == "asymptotic") found <- by_moments(sources, statistic, rows, run)
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
   new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, other, estimate, chosen)
+}
+
+# The test of two groups by a formula, as of t.test(). `...`: arguments of kde_test.default().
+test_of_groups <- function(formula, data = NULL, subset, ...) {
+  check_formula(formula, data)
+  call <- keep_arguments(match.call(), c("formula", "data", "subset"))
+  frame <- eval_model_frame(call, parent.frame())
+  group <- if (length(formula) == 3 && length(frame) == 2) factor(frame[[2]])
+  if (nlevels(group) != 2) {
+    found <- if (is.null(group)) shorten(deparse1(formula)) else paste0(nlevels(group), " groups (`subset` selects two)")
+    stop_argument("formula", "must be values ~ a variable of two groups: found ", found)
+  }
+  rows <- lapply(levels(group), \(level) which(group == level))
+  values <- if (is.matrix(frame[[1]])) as.data.frame(frame[[1]]) else frame[1]
+  first <- values[rows[[1]], , drop = FALSE]
+  second <- values[rows[[2]], , drop = FALSE]
+  found <- kde_test.default(first, second, ...)
+  if (inherits(found, "htest")) found$data.name <- paste(names(frame), collapse = " by ") else {
+    attr(found, "test")$samples <- levels(group)
+  }
+  found
 }
 
 # list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns
