@@ -135,6 +135,7 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
     kernel = kernel, debias = debias, categorical = categorical, na.action = na.action
   ))
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
+  if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit <- fit_kde(points, "x", generic_call(match.call()), options, run)
