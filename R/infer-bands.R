@@ -135,8 +135,7 @@ print.kde_bands <- function(x, ...) {
   if (is.null(band)) return(NextMethod())
   cat(band_title(band), "\n\n", sep = "")
   rows <- if (nrow(x) > 20) spread_rows(nrow(x), 10) else seq_len(nrow(x))
-  print(structure(x, class = "data.frame", band = NULL)[rows, ], ...)
-  if (length(rows) < nrow(x)) cat("... and ", whole(nrow(x) - length(rows)), " more rows\n", sep = "")
+  print_some(x, rows, ...)
   invisible(x)
 }
 
