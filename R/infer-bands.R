@@ -33,7 +33,8 @@
 #'
 #' @section Kinds of densities:
 #' * On a support by `"boundary"`, `"reflect"` or `"mass"` corrected intervals are around local quadratic estimates of one
-#'   bandwidth, for adaptive fits and `"sdkde"`, too. On the bound of a transformed column they are `NA`.
+#'   bandwidth, for adaptive fits and `"sdkde"`, too. Where the estimate does not rise towards a bound, the upper limit is at most
+#'   1.5 times that of the mean density by the part of the kernel inside. On the bound of a transformed column they are `NA`.
 #' * Compact kernels are corrected by \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)}.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
@@ -222,6 +223,7 @@ bands_of_sums <- function(object, at, asked, run) {
   if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
   interval <- wilson_interval(estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share,
     height * errors$falls)
+  interval$upper <- pmin(interval$upper, height * edge_limit(of, near, errors$mean, critical, own))
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 
