@@ -135,6 +135,8 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
     kernel = kernel, debias = debias, categorical = categorical, na.action = na.action
   ))
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
+  if (is.character(x)) stop_argument("x", "must be numeric: found ", describe(x), " (use factor(x) for its categories)")
+  if (is.table(x)) stop_argument("x", "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)")
   if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)

@@ -183,7 +183,7 @@ test_of_groups <- function(formula, data = NULL, subset, ...) {
   second <- values[rows[[2]], , drop = FALSE]
   found <- kde_test.default(first, second, ...)
   if (inherits(found, "htest")) found$data.name <- paste(names(frame), collapse = " by ") else {
-    attr(found, "test")$samples <- levels(group)
+    attr(found, "test")$samples <- paste(names(frame)[2], "=", levels(group))
   }
   found
 }

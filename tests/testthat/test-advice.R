@@ -47,6 +47,12 @@ test_that("advice on bandwidths and arguments works", {
     "must be values ~ a variable of two groups: found <...> groups (`subset` selects two)", kde_test(a ~ g, d),
     kde_test(a ~ g, d, subset = g != "u")
   )
+  advice("must be numeric: found <...> (use factor(x) for its categories)", flash_kde(c("u", "v", "u")), flash_kde(factor(c("u", "v", "u"))))
+  counts <- table(d[c("g", "two")])
+  advice(
+    "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)", flash_kde(counts),
+    flash_kde(~ g + two, as.data.frame(counts), weights = Freq)
+  )
   modes <- kde_modes(flash_kde(100 * 1:30, "kde", bandwidth = 1))
   advice("... and <...> more rows: see as.data.frame()", printed(modes), as.data.frame(modes))
   twice <- rbind(cbind(d, is = TRUE, n = 2), cbind(d, is = FALSE, n = 3))

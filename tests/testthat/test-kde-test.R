@@ -244,7 +244,7 @@ test_that("a formula gives the samples of two groups", {
   two <- split(mtcars[c("mpg", "hp")], mtcars$cyl)[c("4", "8")]
   alike(with_fixed_seed(kde_test(formula = cbind(mpg, hp) ~ cyl, data = mtcars, subset = cyl != 6), 1), two)
   local <- kde_test(len ~ supp, ToothGrowth, method = "local")
-  expect_identical(attr(local, "test")$samples, c("OJ", "VC"))
+  expect_identical(attr(local, "test")$samples, c("supp = OJ", "supp = VC"))
   expect_identical(names(local)[1], "len")
   for (wrong in list(len ~ supp + dose, ~len, len ~ 1)) expect_argument_error(kde_test(wrong, ToothGrowth), "formula")
 })
