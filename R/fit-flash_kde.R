@@ -37,8 +37,8 @@
 #' | comparison | [`logLik()`][summary.flash_kde], [compare_fits()], [cross_validate()] |
 #' | inspection and conversion | [`summary()`][summary.flash_kde], [diagnostics()], [`as.data.frame()`][as_density], [as_density()] |
 #'
-#' @param x The points: a numeric vector, a matrix or a data frame with one row per point. A data frame may have factors, character
-#'   and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
+#' @param x The points: a numeric vector, a factor, a matrix or a data frame with one row per point. A data frame may have factors,
+#'   character and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions + log(waiting)`. A two-sided formula, `y ~ x`,
 #'   is for a conditional density: see [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first:
