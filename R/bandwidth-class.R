@@ -66,10 +66,8 @@ bandwidth_notes <- function(bandwidth) {
       counts <- paste0(few$column, " has ", few$distinct)
       listed("Few distinct values: ", counts, ". A density describes such data poorly.")
     },
-    if (about$copies > 0) {
-      paste0("Copies: ", whole(about$copies), ngettext(about$copies, " row repeats another, and was", " rows repeat others, and were"),
-        " merged with ", ngettext(about$copies, "it.", "them."))
-    },
+    if (about$copies > 0) paste0("Copies: ", whole(about$copies), ngettext(about$copies,
+      " row repeats another, and was merged with it.", " rows repeat others, and were merged with them.")),
     if (isTRUE(about$heavy)) "Heavy tails: no single bandwidth suits the centre and the tails. Try adaptive = TRUE."
   )
 }

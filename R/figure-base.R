@@ -13,32 +13,13 @@ draw_figure <- function(figure, ..., add = FALSE) {
   if (own_layout) {
     before <- set_panels(figure, outer)
     on.exit(graphics::par(before))
-  } else if (several) {
-    figure <- titled_panels(figure)
-    if (grDevices::dev.interactive() && prod(graphics::par("mfrow")) < length(figure$panels)) {
-      before <- grDevices::devAskNewPage(TRUE)
-      on.exit(grDevices::devAskNewPage(before))
-    }
-  }
+  } else if (several && !is.null(figure$outer_key)) figure$panels[[1]]$key <- "corner"
   for (panel in figure$panels) {
-    if (!several && !is.null(figure$main)) panel[c("main", "sub")] <- figure[c("main", "sub")]
+    if (!outer && !is.null(figure$main) && !(several && !is.null(panel$main))) panel[c("main", "sub")] <- figure[c("main", "sub")]
     draw_panel(panel, figure, add, outer, ...)
   }
   if (outer) draw_outer_titles(figure, ...)
   invisible(figure$shown)
-}
-
-# Whether the user has divided the page, by par(mfrow = ) or layout(). As of plot.lm(), panels then continue there.
-has_layout <- function() prod(graphics::par("mfrow")) > 1
-
-# The figure with what is else in its outer margin, the titles and the key, in the panels.
-titled_panels <- function(figure) {
-  figure$panels <- lapply(figure$panels, \(panel) {
-    if (is.null(panel$main)) panel[c("main", "sub")] <- figure[c("main", "sub")]
-    panel
-  })
-  if (!is.null(figure$outer_key)) figure$panels[[1]]$key <- "corner"
-  figure
 }
 
 # Sets the layout. Returns the previous graphical parameters.
@@ -168,8 +149,6 @@ layer_colour <- function(part, layer, colours) {
 
 # The colour of each group. A name may be empty.
 group_ink <- function(group, colours) unname(colours[match(as.character(group), names(colours))])
-
-first_given <- function(...) Find(Negate(is.null), list(...))
 
 draw_line_layer <- function(layer, colours, look) {
   for (part in split_layer(layer$data)) {

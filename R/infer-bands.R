@@ -33,8 +33,8 @@
 #'
 #' @section Kinds of densities:
 #' * On a support by `"boundary"`, `"reflect"` or `"mass"` corrected intervals are around local quadratic estimates of one
-#'   bandwidth, for adaptive fits and `"sdkde"`, too. Where the estimate does not rise towards a bound, the upper limit is at most
-#'   1.5 times that of the mean density by the part of the kernel inside. On the bound of a transformed column they are `NA`.
+#'   bandwidth, for adaptive fits and `"sdkde"`, too. Far from points, an upper limit at a bound is 1.5 times that of a local mean.
+#'   On the bound of a transformed column they are `NA`.
 #' * Compact kernels are corrected by \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)}.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
@@ -137,7 +137,6 @@ print.kde_bands <- function(x, ...) {
   cat(band_title(band), "\n\n", sep = "")
   rows <- if (nrow(x) > 20) spread_rows(nrow(x), 10) else seq_len(nrow(x))
   print_some(x, rows, ...)
-  invisible(x)
 }
 
 #' @rdname kde_bands

@@ -6,23 +6,20 @@
 # Places where less than this share of a kernel is outside are far from bounds.
 FAR_SHARE <- 1e-8
 
-# An upper limit of the density near bounds, relative to the height of the kernel, infinite elsewhere. A local quadratic `estimate`
-# at a bound rests on the points within a third of a bandwidth, of which there may be none, while none within one or two
-# bandwidths says that the density is low there. The limit is a multiple of the upper limit of the mean of the density by the part
-# of the kernel that is inside: MOST_OVER_MEAN, their ratio for an exponential density whose scale is 1.7 bandwidths. What the
-# estimate exceeds the mean by is added twice, which leaves the coverage of steeper densities (bench/NOTES.md).
+# An upper limit near bounds, relative to the height of the kernel. A local quadratic `estimate` at a bound rests on the points within
+# a third of a bandwidth, of which there may be none, while none within one or two says that the density is low. The limit is a
+# multiple of that of the mean by the part of the kernel inside: MOST_OVER_MEAN, their ratio for an exponential density whose scale is
+# 1.7 bandwidths. What the estimate exceeds the mean by is added twice, for steeper densities (bench/NOTES.md).
 MOST_OVER_MEAN <- 1.5
 
 edge_limit <- function(of, at, estimate, critical, control) {
-  limit <- rep(Inf, nrow(at))
-  if (is.null(of$edge)) return(limit)
-  near <- of$edge$near(at)
-  if (!any(near)) return(limit)
+  near <- if (!is.null(of$edge)) of$edge$near(at)
+  if (!any(near)) return(Inf)
   of$edge <- of$edge$mean
   errors <- influence_errors(of, at[near, , drop = FALSE], control)
-  d <- ncol(at)
-  upper <- wilson_interval(errors$mean, errors$se, errors$unit, critical, (2 / sqrt(3))^d, errors$share)$upper
-  replace(limit, near, MOST_OVER_MEAN^d * (upper + 2 * pmax(estimate[near] - errors$mean, 0)))
+  skewness <- (2 / sqrt(3))^ncol(at)
+  upper <- wilson_interval(errors$mean, errors$se, errors$unit, critical, skewness, errors$share)$upper
+  replace(rep(Inf, nrow(at)), near, MOST_OVER_MEAN^ncol(at) * (upper + 2 * pmax(estimate[near] - errors$mean, 0)))
 }
 
 # list(near, apart, rows, roughness, mean): functions of working points that return which are near a bound; how far they are from it, from

@@ -1,7 +1,7 @@
 #' Tests with kernel density estimates
 #'
-#' `kde_test()` tests whether two samples have the same density, where they differ (`method = "local"`), whether columns are
-#' independent (`method = "independence"`), or whether a sample has a given distribution, in any number of dimensions.
+#' `kde_test()` tests whether two samples have the same density, where they differ, whether columns are independent, or whether a
+#' sample has a given distribution, in any number of dimensions.
 #'
 #' @section Two samples:
 #' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
@@ -55,26 +55,23 @@
 #'
 #' @section Cost:
 #' \eqn{O(n^2)} for n rows in all and each bandwidth, and for each replicate of a bootstrap or of `"local"`. With a
-#' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n.
+#' `tol` far below 1 / n in `control`, in few dimensions, \eqn{O(n)}.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
-#'   are left out. Or a formula, values ~ group, of two groups, with `y` (or `data`) a data frame and `subset` some of its
-#'   rows, as for [stats::t.test()].
+#'   are left out. Or a formula of two groups, with `y` (or `data`) and `subset`, as for [stats::t.test()].
 #' @param y The other sample, of the same columns, or for `"independence"` other columns. Or a distribution: `"norm"`; for one
-#'   variable the name of another one that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and
-#'   [stats::rexp()]; a function(n, ...) that draws n points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
-#' @param bandwidth Of all estimates, as for [flash_kde()]: a number, a vector of standard deviations, a variance matrix,
-#'   or the name of a selector, which sees both samples together; or `"aggregated"`.
+#'   variable the name of another one, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; a function(n, ...) that draws n
+#'   points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
+#' @param bandwidth Of all estimates, as for [flash_kde()] (a selector sees both samples together), or `"aggregated"`.
 #' @param method Of two samples `"permutation"`, `"asymptotic"`, `"local"` or `"independence"`, of one `"bootstrap"` or `"stein"`.
 #' @param replicates Number of permutations or samples, by R's random numbers ([set.seed()]).
-#' @param weights_x,weights_y Weights of the rows of each sample, not negative, or `NULL` for equal ones.
+#' @param weights_x,weights_y Weights of the rows, not negative, or `NULL`.
 #' @param control A [flash_control()].
 #' @param ... Parameters of the distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and, in one
 #'   dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
 #' @param estimate A function(x) that estimates the distribution's parameters from an n x d matrix and returns them as a
 #'   named list; with weights a function(x, weights).
-#' @param newdata For `"local"`, places: rows with the columns of the samples, or a vector. `NULL`: an even grid over the range of both
-#'   samples, in one and two dimensions.
+#' @param newdata For `"local"`, places: rows with the columns of the samples, or a vector. `NULL`: an even grid over both samples.
 #' @param variance For `"local"`, `"sums"` or `"leading"`.
 #' @param adjust For `"local"`, one of [stats::p.adjust.methods], or `"permutation"`.
 #' @param n For `"local"`, number of places of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
@@ -170,18 +167,14 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
 # The test of two groups by a formula, as of t.test(). `...`: arguments of kde_test.default().
 test_of_groups <- function(formula, data = NULL, subset, ...) {
   check_formula(formula, data)
-  call <- keep_arguments(match.call(), c("formula", "data", "subset"))
-  frame <- eval_model_frame(call, parent.frame())
+  frame <- eval_model_frame(keep_arguments(match.call(), c("formula", "data", "subset")), parent.frame())
   group <- if (length(formula) == 3 && length(frame) == 2) factor(frame[[2]])
   if (nlevels(group) != 2) {
     found <- if (is.null(group)) shorten(deparse1(formula)) else paste0(nlevels(group), " groups (`subset` selects two)")
     stop_argument("formula", "must be values ~ a variable of two groups: found ", found)
   }
-  rows <- lapply(levels(group), \(level) which(group == level))
-  values <- if (is.matrix(frame[[1]])) as.data.frame(frame[[1]]) else frame[1]
-  first <- values[rows[[1]], , drop = FALSE]
-  second <- values[rows[[2]], , drop = FALSE]
-  found <- kde_test.default(first, second, ...)
+  samples <- split(if (is.matrix(frame[[1]])) as.data.frame(frame[[1]]) else frame[1], group)
+  found <- kde_test.default(samples[[1]], samples[[2]], ...)
   if (inherits(found, "htest")) found$data.name <- paste(names(frame), collapse = " by ") else {
     attr(found, "test")$samples <- paste(names(frame)[2], "=", levels(group))
   }

@@ -47,13 +47,10 @@ matrix_columns <- function(variables) {
   Map(\(x, name) paste0(name, first_given(colnames(x), seq_len(ncol(x)))), columns, names(columns))
 }
 
-# A frame of variables with the columns of matrices as variables of their own, whose effects are apart; and the reverse.
+# Adds the columns of matrices to a frame of variables, as their effects are apart; and puts them into the matrices again.
 split_matrices <- function(fit, frame) {
-  columns <- lapply(names(frame), \(name) {
-    labels <- fit$matrices[[name]]
-    if (is.null(labels)) frame[name] else stats::setNames(as.data.frame(unclass(frame[[name]])), labels)
-  })
-  if (length(fit$matrices) == 0) frame else do.call(cbind, columns)
+  for (name in names(fit$matrices)) frame[fit$matrices[[name]]] <- as.data.frame(unclass(frame[[name]]))
+  frame
 }
 
 join_matrices <- function(fit, frame) {

@@ -39,9 +39,7 @@ two_classes <- function(y, arg) {
   factor(as.vector(y), levels = values)
 }
 
-COUNTS_HINT <- paste0(
-  " (of counts of successes and failures, give each row twice, with TRUE and with FALSE as response, and both counts as `weights`)"
-)
+COUNTS_HINT <- " (of two counts, give each row twice, with TRUE and with FALSE as response, and both counts as `weights`)"
 
 stop_two_classes <- function(arg, ...) {
   stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", ...)

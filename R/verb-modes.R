@@ -95,15 +95,13 @@ kde_modes <- function(object, start = NULL, control = NULL) {
 }
 
 #' @export
-print.kde_modes <- function(x, ...) {
-  print_some(x, if (nrow(x) > 20) seq_len(10) else seq_len(nrow(x)), ...)
-  invisible(x)
-}
+print.kde_modes <- function(x, ...) print_some(x, if (nrow(x) > 20) 1:10 else seq_len(nrow(x)), ...)
 
-# Prints some rows of a data frame, and how many others there are.
+# Prints some rows of a data frame, and how many others there are. Returns x, invisibly.
 print_some <- function(x, rows, ...) {
   print(as.data.frame(x)[rows, , drop = FALSE], ...)
   if (length(rows) < nrow(x)) cat("... and ", whole(nrow(x) - length(rows)), " more rows: see as.data.frame()\n", sep = "")
+  invisible(x)
 }
 
 # The weights that each of `count` numbers in `of` has in sum; NA has none.

@@ -449,8 +449,6 @@ test_that("where no points are near a bound, the upper limit there is that of th
   found <- kde_bands(fit, 0)
   expect_equal(found$upper, 1.5 * (mean$upper + 2 * (found$estimate - mean$estimate)))
   # where they are, it is that of the local quadratic estimate
-  dense <- flash_kde(stats::qexp(ppoints(200)), "kde", 0.3, support = kde_support(c(0, Inf), "mass"))
-  band <- kde_bands(dense, 0)
+  band <- kde_bands(flash_kde(stats::qexp(ppoints(200)), "kde", 0.3, support = kde_support(c(0, Inf), "mass")), 0)
   expect_gt(band$upper, band$estimate + 1.9 * band$se)
-  expect_lt(max(kde_bands(flash_kde(precip, support = c(0, Inf)), 0:8)$upper), 0.021)
 })
