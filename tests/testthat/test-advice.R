@@ -57,7 +57,7 @@ test_that("advice on bandwidths and arguments works", {
   advice("... and <...> more rows: see as.data.frame()", printed(modes), as.data.frame(modes))
   twice <- rbind(cbind(d, is = TRUE, n = 2), cbind(d, is = FALSE, n = 3))
   advice(
-    "must be a factor, or have two different values, for logistic loss: found <...> (of two counts, give each row twice",
+    "(of two counts, give each row twice, with TRUE and with FALSE as response, and both counts as `weights`)",
     kernel_ridge(cbind(a, b) ~ y, d, family = "binomial"), kernel_ridge(is ~ y, twice, weights = n, family = "binomial")
   )
   sums <- kernel_ridge(y ~ a + k(b), d)
