@@ -118,9 +118,11 @@
 #' kde_test(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
 #' kde_test(faithful[1:100, ], flash_kde(faithful[101:272, ]))
 kde_test <- function(x, y, ...) {
-  if (if (missing(x)) "formula" %in% ...names() else inherits(x, "formula")) {
+  named <- "formula" %in% ...names()
+  if (named || !missing(x) && inherits(x, "formula")) {
     call <- match.call()
-    names(call)[match(c("x", "y"), names(call), 0)] <- c(if (!missing(x)) "formula", if (!missing(y)) "data")
+    names(call)[names(call) == "x"] <- if (named) "data" else "formula"
+    names(call)[names(call) == "y"] <- "data"
     call[[1]] <- test_of_groups
     return(eval(call, parent.frame()))
   }

@@ -242,7 +242,7 @@ test_that("a formula gives the samples of two groups", {
   alike(by_formula, of)
   expect_identical(by_formula$data.name, "len by supp")
   two <- split(mtcars[c("mpg", "hp")], mtcars$cyl)[c("4", "8")]
-  alike(with_fixed_seed(kde_test(formula = cbind(mpg, hp) ~ cyl, data = mtcars, subset = cyl != 6), 1), two)
+  alike(with_fixed_seed(kde_test(mtcars, formula = cbind(mpg, hp) ~ cyl, subset = cyl != 6), 1), two)
   local <- kde_test(len ~ supp, ToothGrowth, method = "local")
   expect_identical(attr(local, "test")$samples, c("supp = OJ", "supp = VC"))
   expect_identical(names(local)[1], "len")
