@@ -66,7 +66,8 @@ bandwidth_notes <- function(bandwidth) {
       counts <- paste0(few$column, " has ", few$distinct)
       listed("Few distinct values: ", counts, ". A density describes such data poorly.")
     },
-    if (about$copies > 0) paste0("Copies: ", about$copies, " rows repeat others, and were merged with them."),
+    if (about$copies > 0) paste0("Copies: ", whole(about$copies), ngettext(about$copies,
+      " row repeats another, and was merged with it.", " rows repeat others, and were merged with them.")),
     if (isTRUE(about$heavy)) "Heavy tails: no single bandwidth suits the centre and the tails. Try adaptive = TRUE."
   )
 }
@@ -87,7 +88,7 @@ plot.flashkernel_bandwidth <- function(x, ...) {
     stop_argument("x", "must be the unmodified result of kde_bandwidth(): found other numbers")
   }
   path <- attr(x, "path")
-  if (nrow(path) > 1) {
+  if (nrow(path) > 1 && !has_layout()) {
     # side by side where there is room
     wide <- graphics::par("din")[1] > 6
     old <- graphics::par(mfrow = if (wide) c(1, 2) else c(2, 1), mar = c(4, 4, 2, 1), mgp = c(2.4, 0.8, 0))

@@ -15,7 +15,7 @@
 # - scale, control: of stats::nlminb(), which descends where there are several thetas. It begins as if all curvatures
 #   were scale^2: so it takes the fewest steps (bench/NOTES.md).
 SCHEDULE <- list(
-  scan = NULL, further = 40, step = 0.2, valleys = Inf, powers = c(1, 2, 3, 4, 6, 8) / 4, tol = 1e-3, scale = 0.6,
+  scan = NULL, further = 40, step = 0.2, valleys = Inf, powers = c(1, 2, 3, 4, 6, 8) / 4, tol = 1e-4, scale = 0.6,
   control = list(rel.tol = 1e-7, x.tol = 1e-4, iter.max = 100, eval.max = 150, step.min = 0.3, step.max = 2)
 )
 
@@ -149,7 +149,7 @@ search_descent <- function(criterion, start, moves, how) {
 # ---- one number -----------------------------------------------------------------------------------
 
 # The minimum on the line, by values: of a scan, or of three about the start; then of polynomials through the nearest of
-# them, until the next is within `tol` of one. No minimum wider than the scan's step is missed.
+# them, until the bottoms of two in turn are within `tol`. No minimum wider than the scan's step is missed.
 search_line <- function(criterion, start, moves, how) {
   thetas <- values <- numeric() # in ascending order
   look <- function(theta) {
@@ -185,12 +185,11 @@ search_line <- function(criterion, start, moves, how) {
   found <- inside()
   lowest <- thetas[which.min(values)]
   if (found) for (i in 1:5) {
+    before <- if (i > 1) lowest else Inf
     lowest <- vertex(thetas, values)
-    near <- min(abs(lowest - thetas))
-    enough <- length(thetas) > 3
-    if (i == 5 || how$tol == Inf || enough && near < how$tol) break
-    # of three points alone it is not known how skew the valley is
-    look(if (near < how$tol) lowest + step / 4 else lowest)
+    if (i == 5 || how$tol == Inf || abs(lowest - before) < how$tol) break
+    # a bottom that is at a place of the first look by chance is not known to be one
+    look(if (min(abs(lowest - thetas)) < how$tol) lowest + step / 4 else lowest)
   }
   best <- which.min(values)
   trace <- cbind(rows = criterion$rows, factor = exp(thetas - thetas[best]), value = values)

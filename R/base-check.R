@@ -71,6 +71,8 @@ number_hint <- function(x) {
   if (inherits(x, c("Date", "POSIXt", "difftime"))) " (as.numeric() makes numbers of it)"
 }
 
+first_given <- function(...) Find(Negate(is.null), list(...))
+
 column_label <- function(names, i) if (has_names(names)) names[i] else as.character(i)
 
 has_names <- function(names) !is.null(names) && !anyNA(names) && all(nzchar(names)) && !anyDuplicated(names)

@@ -58,3 +58,6 @@ fit_width <- function(text, cex, font = 1) {
   room <- graphics::par("fin")[1] - abs(margins[2] - margins[4])
   min(1, 0.97 * room / max(graphics::strwidth(text, "inches", cex = cex, font = font)))
 }
+
+# Whether the user has divided the page, by par(mfrow = ) or layout(). As of plot.lm(), panels then continue there.
+has_layout <- function() prod(graphics::par("mfrow")) > 1

@@ -7,6 +7,7 @@ new_points.mixed <- function(object, newdata, arg = "newdata") {
   columns <- object$discrete$columns
   values <- newdata
   if (!is.null(object$terms)) values <- apart(term_columns(newdata_frame(object, newdata, arg), object$terms))
+  if (is_levels(values) && length(object$discrete$names) == 1) values <- stats::setNames(list(values), names(columns))
   if (!is.list(values)) {
     stop_argument(arg, "must be a data frame with the columns of the fit: found ", describe(newdata))
   }

@@ -104,10 +104,11 @@ thinned_rows <- function(fit, most) {
 
 # Names for the axes. A vector has no column name; then `x` or `data$x`, as the user wrote it, says most.
 variable_names <- function(fit) {
-  written <- fit$call$x
-  if (fit$d == 1 && is.null(fit$names) && (is.name(written) || is_element(written))) return(deparse(written)[1])
-  point_names(fit)
+  if (fit$d == 1 && is.null(fit$names)) name_of(fit$call$x, point_names(fit)) else point_names(fit)
 }
+
+# The name of a variable that is written as a name, or as an element of something.
+name_of <- function(written, other = "x") if (is.name(written) || is_element(written)) deparse(written)[1] else other
 
 is_element <- function(written) {
   is.call(written) && is.name(written[[1]]) && as.character(written[[1]]) %in% c("$", "[[", "[")

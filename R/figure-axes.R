@@ -11,7 +11,7 @@ draw_axes <- function(..., col.sub = NULL, xaxt = graphics::par("xaxt"), yaxt = 
     if (type == "n") return(invisible())
     at <- if (is.null(ticks) && is.null(lab) && !is_log) first_given(marks[[side]], graphics::axTicks(side))
     if (!is.null(view)) at <- map_ticks(view[[side]], at)
-    labels <- if (is.null(at)) TRUE else axis_labels(at)
+    labels <- if (is.null(at)) TRUE else first_given(names(at), axis_labels(at))
     # `xaxp` and `lab` are read by axis() alone
     given <- Filter(Negate(is.null), list(xaxp = xaxp, yaxp = yaxp, lab = lab, pos = view[[3 - side]][1]))
     do.call(graphics::axis, c(list(side, at = at, labels = labels), given, list(...)))
@@ -32,6 +32,13 @@ circle_ticks <- function(fit, axis) {
   domain <- domain_columns(fit$support, axis)
   quarter <- (domain$upper - domain$lower) / 4
   if (identical(domain$kind, "circular") && quarter == round(quarter)) domain$lower + quarter * 0:4
+}
+
+# Ticks of dates or times, as of axis.Date(), with their labels as names. NULL for other values.
+date_ticks <- function(values) {
+  if (!inherits(values, c("Date", "POSIXct"))) return(NULL)
+  at <- pretty(values)
+  stats::setNames(as.numeric(at), attr(at, "labels"))
 }
 
 # Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.

@@ -8,13 +8,14 @@ draw_figure <- function(figure, ..., add = FALSE) {
     return(invisible(figure$shown))
   }
   several <- length(figure$panels) > 1
-  outer <- several && !is.null(figure$main)
-  if (several) {
+  own_layout <- several && !has_layout()
+  outer <- own_layout && !is.null(figure$main)
+  if (own_layout) {
     before <- set_panels(figure, outer)
     on.exit(graphics::par(before))
-  }
+  } else if (several && !is.null(figure$outer_key)) figure$panels[[1]]$key <- "corner"
   for (panel in figure$panels) {
-    if (!several && !is.null(figure$main)) panel[c("main", "sub")] <- figure[c("main", "sub")]
+    if (!outer && !is.null(figure$main) && !(several && !is.null(panel$main))) panel[c("main", "sub")] <- figure[c("main", "sub")]
     draw_panel(panel, figure, add, outer, ...)
   }
   if (outer) draw_outer_titles(figure, ...)
@@ -148,8 +149,6 @@ layer_colour <- function(part, layer, colours) {
 
 # The colour of each group. A name may be empty.
 group_ink <- function(group, colours) unname(colours[match(as.character(group), names(colours))])
-
-first_given <- function(...) Find(Negate(is.null), list(...))
 
 draw_line_layer <- function(layer, colours, look) {
   for (part in split_layer(layer$data)) {

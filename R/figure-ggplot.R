@@ -134,17 +134,23 @@ GGPLOT_ROLES <- list(
 
 # ---- scales and facets --------------------------------------------------------------------------
 
-# Facets share the type of their axes, so categories are put at whole numbers far from the values of the other
+# Facets share the type of their axes, so categories and dates are put at places far from the values of the other
 # variables, where the axis finds their names. list(shift, names): the shift for each panel, and the names by position.
 facet_places <- function(panels) {
-  levels <- lapply(panels, \(panel) panel$x$levels)
-  if (all(lengths(levels) == 0)) return(NULL)
-  far <- 10 * max(1, unlist(lapply(panels[lengths(levels) == 0], \(panel) abs(panel$x$limits))))
-  shift <- ifelse(lengths(levels) == 0, 0, round(far * (1 + seq_along(panels))))
-  places <- unlist(Map(\(levels, shift) shift + seq_along(levels), levels, shift))
-  names <- unlist(lapply(levels, \(own) if (!is.null(own)) short_names(own, MOST_LETTERS)))
-  list(shift = unname(shift), names = stats::setNames(names, places))
+  known <- lapply(panels, \(panel) named_places(panel$x, MOST_LETTERS))
+  if (all(lengths(known) == 0)) return(NULL)
+  far <- 10 * max(1, unlist(lapply(panels, \(panel) abs(panel$x$limits))))
+  shift <- unname(ifelse(lengths(known) == 0, 0, round(far * (1 + seq_along(panels)))))
+  list(shift = shift, names = inverted(unlist(Map(`+`, unname(known), shift))))
 }
+
+# The places of an axis that have names: categories, or dates. Names of categories have at most `most` letters.
+named_places <- function(axis, most) {
+  if (is.null(axis$levels)) return(if (!is.null(names(axis$ticks))) axis$ticks)
+  stats::setNames(seq_along(axis$levels), short_names(axis$levels, most))
+}
+
+inverted <- function(places) if (!is.null(places)) stats::setNames(names(places), places)
 
 # Longer names are shortened below narrow panels, and a key of longer names is below the panels.
 MOST_LETTERS <- 12
@@ -154,10 +160,7 @@ figure_scales <- function(figure) {
   panels <- figure$panels
   guide <- if (length(colours) > 1 && !is.null(figure$key)) "legend" else "none"
   labels <- known_labels(if (is.null(figure$pairs)) axis_labels else short_labels)
-  names <- if (length(panels) > 1) figure$places$names else {
-    levels <- panels[[1]]$x$levels
-    if (!is.null(levels)) stats::setNames(levels, seq_along(levels))
-  }
+  names <- if (length(panels) > 1) figure$places$names else inverted(named_places(panels[[1]]$x, Inf))
   layers <- unlist(lapply(panels, `[[`, "layers"), FALSE)
   shades <- Find(\(layer) !is.null(layer$z), layers)
   typed <- Find(\(layer) length(layer$type) > 1, layers)

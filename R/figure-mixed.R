@@ -35,7 +35,9 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
     share_panel(name, shown[[name]], if (!identical(name, by)) "grey75")
   })
   new_figure(
-    panels, main = paste(c("Marginal densities", if (!is.null(by)) c("by", by)), collapse = " "),
+    panels, main = if (identical(names, by)) paste("Probabilities of", by) else {
+      paste(c("Marginal", if (fit$d > 0) "densities" else "probabilities", if (!is.null(by)) c("by", by)), collapse = " ")
+    },
     sub = fit_subtitle(fit, bandwidth = FALSE), colours = colours, key = by,
     outer_key = if (!is.null(by)) colours, shown = shown,
     y = "Density or probability"

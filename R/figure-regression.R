@@ -131,7 +131,7 @@ slice_panel <- function(part, name, span, label, ticks) {
   data$x <- as.numeric(data$x)
   if (is.null(levels)) {
     own <- attr(part, "data")
-    rug <- data.frame(x = own[spread_rows(length(own), 500)])
+    rug <- data.frame(x = as.numeric(own[spread_rows(length(own), 500)]))
     layers <- c(line_with_band(data), if (ticks) list(new_layer("rug", rug)))
     limits <- range(data$x)
   } else {
@@ -142,7 +142,7 @@ slice_panel <- function(part, name, span, label, ticks) {
     )
     limits <- c(0.5, length(levels) + 0.5)
   }
-  new_panel(layers, new_axis(name, limits, levels = levels), new_axis(label, span))
+  new_panel(layers, new_axis(name, limits, levels = levels, ticks = date_ticks(part$value)), new_axis(label, span))
 }
 
 # ---- what is shown ----------------------------------------------------------------------------

@@ -294,9 +294,7 @@ bind_classes <- function(fit, frames) {
 # ---- labels of both kinds of figures ------------------------------------------------------------
 
 response_label <- function(fit) {
-  if (!is.null(fit$response)) return(fit$response)
-  written <- fit$call$y
-  if (is.name(written) || is_element(written)) deparse1(written) else "y"
+  if (is.null(fit$response)) name_of(fit$call$y, "y") else fit$response
 }
 
 probability_label <- function(fit) if (length(fit$classes) == 2) paste0("P(", fit$classes[2], ")") else "probability"

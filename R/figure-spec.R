@@ -20,9 +20,10 @@ new_layer <- function(role, data = NULL, colour = NULL, ...) {
   c(list(role = role, data = data, colour = colour), list(...))
 }
 
-# `limits`: NULL for those of the data; `exact`: whether the panel ends at the limits; `levels`: names of 1, 2, ...
-new_axis <- function(label = NULL, limits = NULL, exact = FALSE, levels = NULL, log = FALSE) {
-  list(label = label, limits = limits, exact = exact, levels = levels, log = log)
+# `limits`: NULL for those of the data; `exact`: whether the panel ends at the limits; `levels`: names of 1, 2, ...;
+# `ticks`: places of the ticks, whose names, if there are any, are their labels.
+new_axis <- function(label = NULL, limits = NULL, exact = FALSE, levels = NULL, log = FALSE, ticks = NULL) {
+  list(label = label, limits = limits, exact = exact, levels = levels, log = log, ticks = ticks)
 }
 
 # `aspect`: see map_aspect(). `key`: NULL for none, "corner", or labels of lines instead of the names of groups. A panel

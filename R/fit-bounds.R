@@ -86,8 +86,9 @@ bounds_note <- function(fit) {
   found <- found_support(fit$x, point_names(fit), jumps = TRUE)
   if (is.null(found)) return(NULL)
   ranges <- vapply(found, \(one) describe_range(one$method, one$range), "")
+  of <- split(names(found), factor(ranges, unique(ranges)))
   paste0(
-    "The data of ", paste0("`", names(found), "` end at the bounds of ", ranges, collapse = ", "),
+    "The data of ", paste(vapply(of, quote_names, ""), "end at the bounds of", names(of), collapse = ", those of "),
     ", beyond which this estimate is positive. Use support = \"auto\" to fit inside the bounds."
   )
 }

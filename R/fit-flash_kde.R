@@ -37,8 +37,8 @@
 #' | comparison | [`logLik()`][summary.flash_kde], [compare_fits()], [cross_validate()] |
 #' | inspection and conversion | [`summary()`][summary.flash_kde], [diagnostics()], [`as.data.frame()`][as_density], [as_density()] |
 #'
-#' @param x The points: a numeric vector, a matrix or a data frame with one row per point. A data frame may have factors, character
-#'   and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
+#' @param x The points: a numeric vector, a factor, a matrix or a data frame with one row per point. A data frame may have factors,
+#'   character and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions + log(waiting)`. A two-sided formula, `y ~ x`,
 #'   is for a conditional density: see [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first:
@@ -135,6 +135,9 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
     kernel = kernel, debias = debias, categorical = categorical, na.action = na.action
   ))
   run <- start_run(settle_control(control, if (!missing(tol)) list(tol = check_tol(tol))))
+  if (is.character(x)) stop_argument("x", "must be numeric: found ", describe(x), " (use factor(x) for its categories)")
+  if (is.table(x)) stop_argument("x", "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)")
+  if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit <- fit_kde(points, "x", generic_call(match.call()), options, run)

@@ -33,7 +33,8 @@
 #'
 #' @section Kinds of densities:
 #' * On a support by `"boundary"`, `"reflect"` or `"mass"` corrected intervals are around local quadratic estimates of one
-#'   bandwidth, for adaptive fits and `"sdkde"`, too. On the bound of a transformed column they are `NA`.
+#'   bandwidth, for adaptive fits and `"sdkde"`, too. Far from points, an upper limit at a bound is 1.5 times that of a local mean.
+#'   On the bound of a transformed column they are `NA`.
 #' * Compact kernels are corrected by \eqn{5 p_H - 4 p_{1.25 H}}{5 p_H - 4 p_(1.25 H)}.
 #' * The bias from smoothing categories is not corrected.
 #' * For `flash_kde(y ~ x)` the interval is that of p(y | x) at the rows of `newdata`, by default the training rows.
@@ -135,9 +136,7 @@ print.kde_bands <- function(x, ...) {
   if (is.null(band)) return(NextMethod())
   cat(band_title(band), "\n\n", sep = "")
   rows <- if (nrow(x) > 20) spread_rows(nrow(x), 10) else seq_len(nrow(x))
-  print(structure(x, class = "data.frame", band = NULL)[rows, ], ...)
-  if (length(rows) < nrow(x)) cat("... and ", whole(nrow(x) - length(rows)), " more rows\n", sep = "")
-  invisible(x)
+  print_some(x, rows, ...)
 }
 
 #' @rdname kde_bands
@@ -223,6 +222,7 @@ bands_of_sums <- function(object, at, asked, run) {
   if (asked$type == "simultaneous") critical <- max(critical, largest_quantile(draws, errors, asked$level))
   interval <- wilson_interval(estimate, height * errors$se, height * errors$unit, critical, of$skewness, errors$share,
     height * errors$falls)
+  interval$upper <- pmin(interval$upper, height * edge_limit(of, near, errors$mean, critical, own))
   c(lapply(interval, `/`, divisor), list(critical = critical))
 }
 

@@ -6,20 +6,38 @@
 # Places where less than this share of a kernel is outside are far from bounds.
 FAR_SHARE <- 1e-8
 
-# list(near, apart, rows, roughness): functions of working points that return which are near a bound; how far they are from it, from
+# An upper limit near bounds, relative to the height of the kernel. A local quadratic `estimate` at a bound rests on the points within
+# a third of a bandwidth, of which there may be none, while none within one or two says that the density is low. The limit is a
+# multiple of that of the mean by the part of the kernel inside: MOST_OVER_MEAN, their ratio for an exponential density whose scale is
+# 1.7 bandwidths. What the estimate exceeds the mean by is added twice, for steeper densities (bench/NOTES.md).
+MOST_OVER_MEAN <- 1.5
+
+edge_limit <- function(of, at, estimate, critical, control) {
+  near <- if (!is.null(of$edge)) of$edge$near(at)
+  if (!any(near)) return(Inf)
+  of$edge <- of$edge$mean
+  errors <- influence_errors(of, at[near, , drop = FALSE], control)
+  skewness <- (2 / sqrt(3))^ncol(at)
+  upper <- wilson_interval(errors$mean, errors$se, errors$unit, critical, skewness, errors$share)$upper
+  replace(rep(Inf, nrow(at)), near, MOST_OVER_MEAN^ncol(at) * (upper + 2 * pmax(estimate[near] - errors$mean, 0)))
+}
+
+# list(near, apart, rows, roughness, mean): functions of working points that return which are near a bound; how far they are from it, from
 # 0 to 1, about in proportion to the squared distance; and of such points psi, m x n, and the integral of psi^2, both relative to
-# the height of the kernel K.
-edge_kernel <- function(object, domain, control) {
+# the height of the kernel K. `degree`: of phi; with 0, psi is K over its integral. `mean`: the edge_kernel() of degree 0.
+edge_kernel <- function(object, domain, control, degree = 2) {
   part <- plain_kernels(object)
   L <- fit_factor(part)
   points <- unname(fit_points(part))
   copies <- with_images(without_bounds(domain), points, factor_sds(L), NULL)
   bounds <- replace(domain, "kind", list(replace(domain$kind, domain$kind == "reflect", "mass")))
   powers <- powers_to_two(ncol(points))
+  powers <- powers[rowSums(powers) <= degree, , drop = FALSE]
   coefficients <- function(at) {
     moments <- domain_moments(bounds, at, L, control)
-    t(vapply(seq_len(nrow(at)), \(i) solve(moment_matrix(moments, i, powers), c(1, numeric(nrow(powers) - 1)), tol = 0),
-      numeric(nrow(powers))))
+    found <- vapply(seq_len(nrow(at)), \(i) solve(moment_matrix(moments, i, powers), c(1, numeric(nrow(powers) - 1)), tol = 0),
+      numeric(nrow(powers)))
+    matrix(found, nrow(at), byrow = TRUE)
   }
   apart <- \(at) log(pmax(1 - kernel_masses(bounds, at, L, NULL, control), FAR_SHARE)) / log(FAR_SHARE)
   list(
@@ -37,7 +55,8 @@ edge_kernel <- function(object, domain, control) {
       moments <- domain_moments(bounds, at, L / sqrt(2), control)
       scale <- 2^(-outer(rowSums(powers), rowSums(powers), `+`) / 2 - ncol(points) / 2)
       vapply(seq_len(nrow(at)), \(i) sum(c[i, ] * ((scale * moment_matrix(moments, i, powers)) %*% c[i, ])), 0)
-    }
+    },
+    mean = if (degree > 0) edge_kernel(object, domain, control, 0)
   )
 }
 

@@ -1,7 +1,7 @@
 #' Tests with kernel density estimates
 #'
-#' `kde_test()` tests whether two samples have the same density, where they differ (`method = "local"`), whether columns are
-#' independent (`method = "independence"`), or whether a sample has a given distribution, in any number of dimensions.
+#' `kde_test()` tests whether two samples have the same density, where they differ, whether columns are independent, or whether a
+#' sample has a given distribution, in any number of dimensions.
 #'
 #' @section Two samples:
 #' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
@@ -55,25 +55,23 @@
 #'
 #' @section Cost:
 #' \eqn{O(n^2)} for n rows in all and each bandwidth, and for each replicate of a bootstrap or of `"local"`. With a
-#' `tol` in `control`, in few dimensions, \eqn{O(n)}; it should be far below 1 / n.
+#' `tol` far below 1 / n in `control`, in few dimensions, \eqn{O(n)}.
 #'
 #' @param x The sample, or one of two: a matrix or data frame with a row per point, or a vector. Rows with missing values
-#'   are left out.
+#'   are left out. Or a formula of two groups, with `y` (or `data`) and `subset`, as for [stats::t.test()].
 #' @param y The other sample, of the same columns, or for `"independence"` other columns. Or a distribution: `"norm"`; for one
-#'   variable the name of another one that R has quantiles and random numbers of, such as `"exp"` for [stats::qexp()] and
-#'   [stats::rexp()]; a function(n, ...) that draws n points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
-#' @param bandwidth Of all estimates, as for [flash_kde()]: a number, a vector of standard deviations, a variance matrix,
-#'   or the name of a selector, which sees both samples together; or `"aggregated"`.
+#'   variable the name of another one, such as `"exp"` for [stats::qexp()] and [stats::rexp()]; a function(n, ...) that draws n
+#'   points: a vector, or a matrix of n rows; or a fit from [flash_kde()].
+#' @param bandwidth Of all estimates, as for [flash_kde()] (a selector sees both samples together), or `"aggregated"`.
 #' @param method Of two samples `"permutation"`, `"asymptotic"`, `"local"` or `"independence"`, of one `"bootstrap"` or `"stein"`.
 #' @param replicates Number of permutations or samples, by R's random numbers ([set.seed()]).
-#' @param weights_x,weights_y Weights of the rows of each sample, not negative, or `NULL` for equal ones.
+#' @param weights_x,weights_y Weights of the rows, not negative, or `NULL`.
 #' @param control A [flash_control()].
 #' @param ... Parameters of the distribution, by name, as `rate = 2`. Of `"norm"` both or none: `mean` and, in one
 #'   dimension, `sd`, or the variance matrix `sigma`; without them they are estimated.
 #' @param estimate A function(x) that estimates the distribution's parameters from an n x d matrix and returns them as a
 #'   named list; with weights a function(x, weights).
-#' @param newdata For `"local"`, places: rows with the columns of the samples, or a vector. `NULL`: an even grid over the range of both
-#'   samples, in one and two dimensions.
+#' @param newdata For `"local"`, places: rows with the columns of the samples, or a vector. `NULL`: an even grid over both samples.
 #' @param variance For `"local"`, `"sums"` or `"leading"`.
 #' @param adjust For `"local"`, one of [stats::p.adjust.methods], or `"permutation"`.
 #' @param n For `"local"`, number of places of the grid along each axis. `NULL`: 201 in one dimension, 41 in two.
@@ -104,6 +102,7 @@
 #' flowers <- split(iris[, 1:2], iris$Species)
 #' kde_test(flowers$versicolor, flowers$virginica)
 #' kde_test(flowers$versicolor, flowers$virginica, "aggregated")
+#' kde_test(len ~ supp, ToothGrowth)
 #'
 #' # where they differ
 #' lengths <- split(iris$Sepal.Length, iris$Species)
@@ -119,6 +118,14 @@
 #' kde_test(precip, "exp", estimate = \(x) list(rate = 1 / mean(x)), replicates = 199)
 #' kde_test(faithful[1:100, ], flash_kde(faithful[101:272, ]))
 kde_test <- function(x, y, ...) {
+  named <- "formula" %in% ...names()
+  if (named || !missing(x) && inherits(x, "formula")) {
+    call <- match.call()
+    names(call)[names(call) == "x"] <- if (named) "data" else "formula"
+    names(call)[names(call) == "y"] <- "data"
+    call[[1]] <- test_of_groups
+    return(eval(call, parent.frame()))
+  }
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given: another sample, or a distribution")
   UseMethod("kde_test", y)
@@ -157,6 +164,23 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
   if (method == "asymptotic") found <- by_moments(sources, statistic, rows, run)
   estimate <- height * c("int p1^2" = parts[[1]], "int p2^2" = parts[[2]], "int p1 p2" = parts[[3]])
   new_htest(c(T = height * statistic), found, paste0(how, ", ", found$how), label, other, estimate, chosen)
+}
+
+# The test of two groups by a formula, as of t.test(). `...`: arguments of kde_test.default().
+test_of_groups <- function(formula, data = NULL, subset, ...) {
+  check_formula(formula, data)
+  frame <- eval_model_frame(keep_arguments(match.call(), c("formula", "data", "subset")), parent.frame())
+  group <- if (length(formula) == 3 && length(frame) == 2) factor(frame[[2]])
+  if (nlevels(group) != 2) {
+    found <- if (is.null(group)) shorten(deparse1(formula)) else paste0(nlevels(group), " groups (`subset` selects two)")
+    stop_argument("formula", "must be values ~ a variable of two groups: found ", found)
+  }
+  samples <- split(if (is.matrix(frame[[1]])) as.data.frame(frame[[1]]) else frame[1], group)
+  found <- kde_test.default(samples[[1]], samples[[2]], ...)
+  if (inherits(found, "htest")) found$data.name <- paste(names(frame), collapse = " by ") else {
+    attr(found, "test")$samples <- paste(names(frame)[2], "=", levels(group))
+  }
+  found
 }
 
 # list(points, weights, first, n, shares): the rows of both samples, whether each is from x, and a matrix of two columns

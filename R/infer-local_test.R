@@ -86,7 +86,7 @@ print.kde_local_test <- function(x, level = 0.05, ...) {
     "data:    ", test$samples[1], " (n = ", test$n[1], ") and ", test$samples[2], " (n = ", test$n[2], ")",
     if (test$weighted) ", weighted", "\n",
     "points:  ", nrow(x), ", of which ", sum(counts), " differ at level ", format(level), " (", test$adjust,
-    "): x is denser at ", counts[1], ", y at ", counts[2], "\n\n", sep = ""
+    "): ", test$samples[1], " is denser at ", counts[1], ", ", test$samples[2], " at ", counts[2], "\n\n", sep = ""
   )
   rows <- if (nrow(x) > 10) utils::head(order(x$p.value), 6) else seq_len(nrow(x))
   if (length(rows) < nrow(x)) cat("the smallest p-values:\n")

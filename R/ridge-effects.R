@@ -50,7 +50,7 @@ marginal_effects <- function(object, newdata = NULL, variables = NULL, type = c(
 check_variables <- function(fit, variables) {
   known <- if (is.null(fit$terms)) column_names(fit) else {
     # those of an offset alone are kept constant
-    intersect(fit$variables, all.vars(str2expression(attr(fit$terms, "term.labels"))))
+    split_names(fit, intersect(fit$variables, all.vars(str2expression(attr(fit$terms, "term.labels")))))
   }
   if (is.null(variables)) return(known)
   if (!is.character(variables)) stop_argument("variables", "must be names of variables: found ", describe(variables))
@@ -82,6 +82,7 @@ effect_rows <- function(fit, newdata) {
     frame <- if (!is.null(fit$terms)) as.data.frame(newdata)[new$index, , drop = FALSE]
     at <- list(rows = new$rows, frame = frame, offset = new$offset)
   }
+  at["frame"] <- list(split_matrices(fit, at$frame))
   weights <- if (is.null(at$weights)) rep(1, at$rows$n) else at$weights
   at$weights <- weights / sum(weights)
   at
@@ -247,7 +248,7 @@ level_effects <- function(job, at, name) {
   })
 }
 
-points_of_frame <- function(fit, frame) model_newdata(fit, frame)$points
+points_of_frame <- function(fit, frame) model_newdata(fit, join_matrices(fit, frame))$points
 
 # How the columns change with a variable, row by row: differences, which are exact up to rounding where a column is
 # linear in the variable.

@@ -20,7 +20,8 @@ response_frame <- function(call, data, frame, na.action) {
   terms <- attr(made, "terms")
   columns <- model_columns(terms, made, "formula")
   c(columns, list(
-    variables = names(variables), frame = frame_rows(variables, attr(made, "na.action")), row_names = own_row_names(made),
+    variables = names(variables), matrices = matrix_columns(variables),
+    frame = frame_rows(variables, attr(made, "na.action")), row_names = own_row_names(made),
     y = stats::model.response(made), weights = stats::model.weights(made), offset = stats::model.offset(made),
     na.action = attr(made, "na.action"), response = deparse1(terms[[2]])
   ))
@@ -39,6 +40,25 @@ variable_frame <- function(call, terms, data, frame) {
   attr(made, "terms") <- NULL
   made
 }
+
+# The names of the columns of variables that are matrices, a list by variable: those that model.matrix() makes of them.
+matrix_columns <- function(variables) {
+  columns <- Filter(is.matrix, as.list(variables))
+  Map(\(x, name) paste0(name, first_given(colnames(x), seq_len(ncol(x)))), columns, names(columns))
+}
+
+# Adds the columns of matrices to a frame of variables, as their effects are apart; and puts them into the matrices again.
+split_matrices <- function(fit, frame) {
+  for (name in names(fit$matrices)) frame[fit$matrices[[name]]] <- as.data.frame(unclass(frame[[name]]))
+  frame
+}
+
+join_matrices <- function(fit, frame) {
+  for (name in names(fit$matrices)) frame[[name]] <- as.matrix(frame[fit$matrices[[name]]])
+  frame
+}
+
+split_names <- function(fit, names) unlist(lapply(names, \(name) first_given(fit$matrices[[name]], name)))
 
 # Removes the rows `lost`. Without such rows the columns are not copied.
 frame_rows <- function(frame, lost) if (is.null(frame) || length(lost) == 0) frame else frame[-lost, , drop = FALSE]
@@ -72,7 +92,7 @@ with_frame.kernel_ridge <- function(fit, frame, call) {
   fit
 }
 
-FRAME_PARTS <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables", "formula")
+FRAME_PARTS <- c("terms", "xlevels", "contrasts", "na.action", "response", "variables", "matrices", "formula")
 
 kept_names <- function(names, lost) if (is.null(names) || length(lost) == 0) names else names[-lost]
 
@@ -93,7 +113,7 @@ frame_columns <- function(data, arg) {
     error = \(e) stop_frame(e, arg, data)
   )
   c(model_columns(attr(made, "terms"), made, arg), list(
-    variables = names(data), frame = data, row_names = own_row_names(data)
+    variables = names(data), matrices = matrix_columns(data), frame = data, row_names = own_row_names(data)
   ))
 }
 

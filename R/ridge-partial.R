@@ -21,7 +21,7 @@ partial_dependences <- function(fit, variables, n_grid, se, level, run) {
 
 # The values of a variable, a factor if they are few or categories.
 axis_values <- function(fit, frame, name, values) {
-  if (is.numeric(values) && length(values) > 2 && (is.null(frame) || !is_categorical(fit, frame, name))) return(values)
+  if (length(values) > 2 && (is.null(frame) || !is_categorical(fit, frame, name))) return(values)
   labels <- if (is.numeric(values)) distinct_labels(values) else as.character(values)
   factor(labels, levels = labels)
 }
@@ -45,7 +45,7 @@ partial_rows <- function(fit, n_values) {
   rows <- rows[spread_rows(length(rows), size)]
   weights <- if (is.null(data$weights)) rep(1, length(rows)) else data$weights[rows]
   list(
-    points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) data$frame[rows, , drop = FALSE],
+    points = rows_take(data$rows, rows), frame = if (!is.null(fit$terms)) split_matrices(fit, data$frame[rows, , drop = FALSE]),
     offset = if (!is.null(data$offset)) data$offset[rows, , drop = FALSE], weights = weights / sum(weights)
   )
 }

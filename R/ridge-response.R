@@ -32,12 +32,14 @@ read_response <- function(y, n, arg, binary) {
 }
 
 two_classes <- function(y, arg) {
-  if (!is_number(y) || NCOL(y) != 1) stop_two_classes(arg, describe(y))
+  if (!is_number(y) || NCOL(y) != 1) stop_two_classes(arg, describe(y), if (NCOL(y) == 2) COUNTS_HINT)
   check_finite(y, arg)
   values <- sort(unique(as.vector(y)))
   if (length(values) > 2) stop_two_classes(arg, length(values), " values")
   factor(as.vector(y), levels = values)
 }
+
+COUNTS_HINT <- " (of two counts, give each row twice, with TRUE and with FALSE as response, and both counts as `weights`)"
 
 stop_two_classes <- function(arg, ...) {
   stop_argument(arg, "must be a factor, or have two different values, for logistic loss: found ", ...)

@@ -35,10 +35,10 @@ predict_terms <- function(fit, at, how, run) {
 
 # The variables of each term of one or two, by its label. A numeric variable is before a categorical one.
 term_inputs <- function(fit) {
-  frame <- kept_data(fit)$frame
+  frame <- split_matrices(fit, kept_data(fit)$frame)
   labels <- vapply(single_terms(fit$kernel), `[[`, "", "label")
   inputs <- lapply(stats::setNames(nm = labels), \(label) {
-    used <- intersect(all.vars(str2lang(label)), fit$variables)
+    used <- split_names(fit, intersect(all.vars(str2lang(label)), fit$variables))
     used[order(vapply(used, \(name) is_categorical(fit, frame, name), NA))]
   })
   inputs[lengths(inputs) %in% 1:2]
@@ -47,7 +47,7 @@ term_inputs <- function(fit) {
 # A list with a data frame for each of the `inputs` (of term_inputs()): as partial_dependences(), of effects minus
 # their means over the centres. Of two variables the second is at its categories, or at three of its quantiles.
 term_curves <- function(fit, inputs, n_grid, se, level, run) {
-  frame <- kept_data(fit)$frame
+  frame <- split_matrices(fit, kept_data(fit)$frame)
   terms <- single_terms(fit$kernel)
   names(terms) <- vapply(terms, `[[`, "", "label")
   lapply(stats::setNames(nm = names(inputs)), \(label) {

@@ -36,7 +36,7 @@ plot.tune_ridge <- function(x, which = "search", most = 20, ...) {
   most <- check_count(most, "most")
   search <- x$search
   panels <- c(!is.null(search$path), length(search$relevance) > 1)
-  if (all(panels)) {
+  if (all(panels) && !has_layout()) {
     old <- graphics::par(mfrow = c(1, 2))
     on.exit(graphics::par(old))
   }

@@ -91,7 +91,17 @@ kde_modes <- function(object, start = NULL, control = NULL) {
   })
   table <- do.call(rbind, found)
   if (length(found) > 1) table <- table[order(-table[[length(all_names(object)) + 1]]), ]
-  `rownames<-`(table, NULL)
+  structure(table, row.names = seq_len(nrow(table)), class = c("kde_modes", "data.frame"))
+}
+
+#' @export
+print.kde_modes <- function(x, ...) print_some(x, if (nrow(x) > 20) 1:10 else seq_len(nrow(x)), ...)
+
+# Prints some rows of a data frame, and how many others there are. Returns x, invisibly.
+print_some <- function(x, rows, ...) {
+  print(as.data.frame(x)[rows, , drop = FALSE], ...)
+  if (length(rows) < nrow(x)) cat("... and ", whole(nrow(x) - length(rows)), " more rows: see as.data.frame()\n", sep = "")
+  invisible(x)
 }
 
 # The weights that each of `count` numbers in `of` has in sum; NA has none.

@@ -43,6 +43,23 @@ test_that("advice on bandwidths and arguments works", {
   advice("Use flash_kde(class ~ x) or kernel_ridge().", flash_kda(two ~ g, d), flash_kde(two ~ g, d), kernel_ridge(two ~ g, d))
   advice("(did you mean `<...>`?)", flash_kde(d$a, positive = TRUE), flash_kde(d$a, support = c(0, Inf)))
   advice("(did you mean `band`?)", plot(reflected, ci = TRUE), with_null_device(plot(reflected, band = TRUE)))
+  advice(
+    "must be values ~ a variable of two groups: found <...> groups (`subset` selects two)", kde_test(a ~ g, d),
+    kde_test(a ~ g, d, subset = g != "u")
+  )
+  advice("must be numeric: found <...> (use factor(x) for its categories)", flash_kde(c("u", "v", "u")), flash_kde(factor(c("u", "v", "u"))))
+  counts <- table(d[c("g", "two")])
+  advice(
+    "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)", flash_kde(counts),
+    flash_kde(~ g + two, as.data.frame(counts), weights = Freq)
+  )
+  modes <- kde_modes(flash_kde(100 * 1:30, "kde", bandwidth = 1))
+  advice("... and <...> more rows: see as.data.frame()", printed(modes), as.data.frame(modes))
+  twice <- rbind(cbind(d, is = TRUE, n = 2), cbind(d, is = FALSE, n = 3))
+  advice(
+    "(of two counts, give each row twice, with TRUE and with FALSE as response, and both counts as `weights`)",
+    kernel_ridge(cbind(a, b) ~ y, d, family = "binomial"), kernel_ridge(is ~ y, twice, weights = n, family = "binomial")
+  )
   sums <- kernel_ridge(y ~ a + k(b), d)
   advice("must be numbers: found a fit of kernel_ridge(). Use <...>(fitted(x)).", median(sums), median(fitted(sums)))
   for (f in list(mean, stats::quantile, range, log)) expect_error(f(sums), "(fitted(x))", fixed = TRUE, class = "flashkernel_error")

@@ -440,3 +440,15 @@ test_that("kernels of corrected bands are at most as wide as maximal smoothing, 
   expect_equal(found$estimate, colMeans(psi), tolerance = 1e-3)
   expect_equal(found$se, ref_se(psi, rep(1, 60)), tolerance = 1e-3)
 })
+
+test_that("where no points are near a bound, the upper limit there is that of the mean density", {
+  x <- c(2, 2.2, seq(3, 9, length.out = 18))
+  fit <- flash_kde(x, "kde", 0.5, support = kde_support(c(0, Inf), "mass"))
+  psi <- 2 * stats::dnorm(x, sd = 0.5)
+  mean <- wilson_interval(mean(psi), sqrt(mean((psi - mean(psi))^2) / 20), 1 / (0.5 * sqrt(pi) * 20), stats::qnorm(0.975), 2 / sqrt(3), 1 / 20)
+  found <- kde_bands(fit, 0)
+  expect_equal(found$upper, 1.5 * (mean$upper + 2 * (found$estimate - mean$estimate)))
+  # where they are, it is that of the local quadratic estimate
+  band <- kde_bands(flash_kde(stats::qexp(ppoints(200)), "kde", 0.3, support = kde_support(c(0, Inf), "mass")), 0)
+  expect_gt(band$upper, band$estimate + 1.9 * band$se)
+})

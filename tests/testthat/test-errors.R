@@ -36,14 +36,15 @@ test_that("points that are not finite numbers are refused and located", {
 
 test_that("points of another type are refused", {
   wrong <- list(
-    NULL, "a", letters, list(1, 2), globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3), factor(1:3), Sys.Date(),
+    NULL, "a", letters, list(1, 2), globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3), Sys.Date(),
     data.frame(a = 1:2, b = Sys.Date()), data.frame(a = factor(1:2), b = Sys.Date()), array(0, c(2, 2, 2)), quote(x)
   )
   for (x in wrong) refuse(takers, x)
+  expect_argument_error(flash_kde(table(1:3)), "x")
   expect_argument_error(kernel_sum(sum, bandwidth = 1, tol = 0), "y")
   refuse(takers[-2], sum)
   # levels are for flash_kde() alone
-  levels <- list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)))
+  levels <- list(data.frame(a = 1:2, b = c("u", "v")), data.frame(a = factor(1:2)), factor(1:3))
   for (x in levels) refuse(takers[-1], x)
   for (x in c(wrong[-1], sum, levels)) expect_argument_error(predict(fit, x), "newdata")
 })

@@ -232,3 +232,19 @@ test_that("what makes no sense is refused in words", {
   expect_argument_error(kde_test(x, "exp", estimate = mean), "estimate")
   expect_argument_error(kde_test(x, \(n) numeric(n - 1)), "y")
 })
+
+test_that("a formula gives the samples of two groups", {
+  of <- split(ToothGrowth["len"], ToothGrowth$supp)
+  alike <- \(found, sample) expect_identical(
+    found[setdiff(names(found), "data.name")], with_fixed_seed(kde_test(sample[[1]], sample[[2]]), 1)[setdiff(names(found), "data.name")]
+  )
+  by_formula <- with_fixed_seed(kde_test(len ~ supp, ToothGrowth), 1)
+  alike(by_formula, of)
+  expect_identical(by_formula$data.name, "len by supp")
+  two <- split(mtcars[c("mpg", "hp")], mtcars$cyl)[c("4", "8")]
+  alike(with_fixed_seed(kde_test(mtcars, formula = cbind(mpg, hp) ~ cyl, subset = cyl != 6), 1), two)
+  local <- kde_test(len ~ supp, ToothGrowth, method = "local")
+  expect_identical(attr(local, "test")$samples, c("supp = OJ", "supp = VC"))
+  expect_identical(names(local)[1], "len")
+  for (wrong in list(len ~ supp + dose, ~len, len ~ 1)) expect_argument_error(kde_test(wrong, ToothGrowth), "formula")
+})

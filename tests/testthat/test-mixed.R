@@ -581,3 +581,12 @@ test_that("levels alone are conditioned on levels", {
   joint <- predict(fit, cbind(k, o = factor(4, 1:4, ordered = TRUE)))
   expect_equal(predict(given, k), joint / sum(joint))
 })
+
+test_that("a factor alone is a fit of one column", {
+  alone <- flash_kde(iris$Species, weights = 1:150)
+  frame <- flash_kde(iris["Species"], weights = 1:150)
+  expect_identical(all_names(alone), "iris$Species")
+  expect_equal(predict(alone, iris$Species[c(1, 60, 120)]), predict(frame, iris["Species"][c(1, 60, 120), , drop = FALSE]))
+  expect_equal(sum(predict(alone, levels(iris$Species))), 1)
+  with_null_device(expect_silent(plot(alone)))
+})

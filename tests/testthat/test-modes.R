@@ -250,3 +250,11 @@ test_that("kernels with bounded support have second derivatives, modes and ridge
   expect_within(sort(kde_modes(line, start = tops)[[1]]), tops, 0.002)
   expect_error(kde_modes(flash_kde(x, "kde", 1, kernel = "uniform")), "kinks", class = "flashkernel_error_unsupported")
 })
+
+test_that("many modes are printed in part", {
+  few <- kde_modes(flash_kde(faithful, "kde"))
+  expect_identical(utils::capture.output(print(few)), utils::capture.output(print(as.data.frame(few))))
+  many <- kde_modes(flash_kde(100 * 1:50, "kde", bandwidth = 1))
+  expect_length(utils::capture.output(print(many)), 12)
+  expect_output(print(many), "... and 40 more rows: see as.data.frame()", fixed = TRUE)
+})

@@ -180,3 +180,16 @@ test_that("a clock has ticks at its quarters, and a density of positive data end
   expect_lte(max(plot(skewed)$x), max(x) + diff(range(x)) / 2)
   expect_lt(min(plot(skewed)$x), min(x))
 })
+
+test_that("panels continue in the layout of the user", {
+  fit <- flash_kde(iris[4:5], "kde", 0.1, adaptive = FALSE)
+  chosen <- kde_bandwidth(faithful[1:60, ], estimator = "kde", structure = "auto")
+  with_null_device({
+    graphics::par(mfrow = c(2, 3), oma = c(1, 1, 1, 1))
+    plot(fit)
+    expect_equal(graphics::par("mfg"), c(1, 2, 2, 3))
+    plot(chosen)
+    expect_equal(graphics::par("mfg"), c(2, 1, 2, 3))
+    expect_equal(graphics::par(c("mfrow", "oma")), list(mfrow = c(2, 3), oma = c(1, 1, 1, 1)))
+  })
+})

@@ -91,3 +91,31 @@ test_that("values that differ by rounding alone, or are smaller than doubles hav
   expect_identical(axis_limits(c(1, 1)), c(1, 1))
   expect_identical(axis_limits(c(1, 1 + 1e-9)), c(1, 1 + 1e-9))
 })
+
+test_that("dates have few ticks with their names", {
+  days <- data.frame(day = as.Date("2024-01-01") + 0:59, z = 1:2, y = sin(1:60))
+  fit <- kernel_ridge(y ~ day + z, days, bandwidth = c(10, 1), lambda = 0.1)
+  figure <- ridge_figure(fit, "partial", NULL, FALSE, 0.95, 7, 6, TRUE, NULL)
+  expect_s3_class(figure$shown$partial$day$value, "Date")
+  expect_equal(range(figure$shown$partial$day$value), range(days$day))
+  ticks <- figure$panels$day$x$ticks
+  expect_identical(names(ticks)[ticks == as.numeric(as.Date("2024-02-15"))], "Feb 15")
+  if (!requireNamespace("ggplot2", quietly = TRUE)) return(invisible())
+  shown <- ggplot2::ggplot_build(ggplot2::autoplot(fit))$layout$panel_params[[1]]$x$get_labels()
+  expect_true(all(shown[!is.na(shown)] %in% names(ticks)))
+})
+
+test_that("columns of a matrix are variables of their own", {
+  data <- data.frame(y = mtcars$mpg, z = mtcars$cyl)
+  data$m <- as.matrix(mtcars[c("wt", "hp")])
+  apart <- data.frame(data[1:2], mwt = mtcars$wt, mhp = mtcars$hp)
+  of <- \(formula, data) kernel_ridge(formula, data, bandwidth = c(1, 50, 2), lambda = 1e-2)
+  fit <- of(y ~ m + z, data)
+  other <- of(y ~ mwt + mhp + z, apart)
+  effects <- \(...) as.list(marginal_effects(...))
+  expect_equal(effects(fit), effects(other), tolerance = 1e-6)
+  expect_equal(effects(fit, data[1:9, ], "mhp"), effects(other, apart[1:9, ], "mhp"), tolerance = 1e-6)
+  drawn <- \(fit) with_null_device(plot(fit, c("partial", "importance")))
+  expect_equal(drawn(fit), drawn(other), tolerance = 1e-10)
+  expect_output(print(summary(fit)), "mwt")
+})
