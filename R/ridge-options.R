@@ -9,7 +9,8 @@
 #' centres that are far from each other. These three explain more of the kernel matrix, far more in clusters, but
 #' seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved in blocks.
 #'
-#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
+#' **Exact fits** (`exact = TRUE`) with squared loss to one column, with a Laplacian or Matern kernel, take time linear
+#' in the rows (a Kalman filter). Others use a Cholesky factorisation up to 6,000 rows; on a GPU, while
 #' the matrix fits into half the free memory. Larger fits use conjugate gradients where products take time
 #' linear in the rows (see [kernel_sum()]), else shuffled blocks of rows; where that is slow, they are refined by a
 #' factor of all rows. Other losses take up to 10,000 rows.
