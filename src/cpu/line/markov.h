@@ -41,3 +41,8 @@ static inline void fk_markov_move(const struct fk_markov_step *step, int order, 
       state[i] = step->kept * (state[i] + others);
   }
 }
+
+/* The sums of a task with such a kernel. *may: false if they are left to pairs: points are too far apart for the
+ * digits of their places, or rows that underflow need a log scale. */
+enum fk_status fk_markov_sums(const struct fk_task *task, const struct fk_opts *opts, bool *may,
+                              struct fk_error *err);
