@@ -10,7 +10,7 @@ is_markov <- function(system) identical(dim(system$L), c(1L, 1L)) && isTRUE(syst
 solve_by_states <- function(system, y, spec, each, save = NULL) {
   run <- system$run
   line <- checked_run(replace(
-    run$asked, c("backend", "engine", "precision", "tol"), list("cpu", "auto", "double", 0)
+    run$asked, c("backend", "engine", "precision", "tol", "cluster"), list("cpu", "auto", "double", 0, NULL)
   ))
   solved_once(system, y, solve_states(system, y, run)$x, each, line)
 }
