@@ -316,9 +316,9 @@ static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
   bool others = opts->methods & (FK_METHOD_GRID | FK_METHOD_DIRECT), asked = opts->methods & FK_METHOD_LINE;
   struct fk_markov markov;
-  bool has_sums = fk_kernel_is_gaussian(&work->kernel)
-                      ? opts->tol <= FK_PLAN_AS_EXACT
-                      : work->operation == FK_OP_SUMS && fk_markov_of(&work->kernel, &markov);
+  bool has_columns = work->operation == FK_OP_SUMS || work->operation == FK_OP_NORMAL;
+  bool has_sums = fk_kernel_is_gaussian(&work->kernel) ? opts->tol <= FK_PLAN_AS_EXACT
+                                                       : has_columns && fk_markov_of(&work->kernel, &markov);
   return work->d == 1 && is_double && has_sums && !others &&
          (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
 }
@@ -334,7 +334,7 @@ const struct fk_engine fk_engine_line = {
     .name = "line",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_NORMAL),
     .supports = supports,
     .seconds = seconds,
     .describe = describe,
