@@ -1,7 +1,8 @@
 # Exact kernel ridge regression: (K + N) alpha = y - intercept, where N has n lambda / w_i on its diagonal. It is solved
-# by Cholesky factorisation if the matrix is small enough, otherwise without the matrix in memory: by conjugate
-# gradients if the fast engine computes the products, in time linear in the rows, else by blocks (ridge-blocks.R). Rows
-# of weight 0 have coefficient 0: they are not in the system and not among the centres of the fit.
+# by the states of a Markov process if there is one (ridge-states.R), by Cholesky factorisation if the matrix is small
+# enough, otherwise without the matrix in memory: by conjugate gradients if the fast engine computes the products, in
+# time linear in the rows, else by blocks (ridge-blocks.R). Rows of weight 0 have coefficient 0: they are not in the
+# system and not among the centres of the fit.
 
 # Largest number of rows whose matrix is factorised on the CPU. The factorisation then takes about a second on two cores.
 EXACT_FACTORISED <- 6000
@@ -18,12 +19,8 @@ fit_exact <- function(problem, spec, run) {
   # the unknowns are the coefficients themselves
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   spec$save <- checkpoint_writer(spec, problem$task)
-  solved <- if (is_factorised(system)) {
-    solve_by_factor(system, y, watch$each)
-  } else {
-    way <- exact_way(system)
-    way$solve(system, y, settle_way(spec, way), watch$each, watched_save(spec, watch))
-  }
+  way <- exact_way(system)
+  solved <- way$solve(system, y, settle_way(spec, way), watch$each, watched_save(spec, watch))
   c(watched_result(watch, centred$intercept, solved, solved$x), list(
     centers = system$centers$points, center_index = system$index, merged = 0, jitter = 0, columns = system$centers,
     seconds = clock("iterations")
@@ -65,21 +62,31 @@ is_factorised <- function(system) {
   system$n <= EXACT_FACTORISED || fits_on_gpu(system$n, system$run)
 }
 
-# How a system that is not factorised is solved: the solver, and its stopping rule where none is given. With the fast
-# engine a block would take about as long as all rows.
+# How a system is solved: `solve` makes the fit, `plan` estimates its time and memory, `posterior` and `norms` are for
+# posterior_of() and link_errors(). `name` is for the user; `tolerance` and `iterations` are the stopping rule where none
+# is given. With the fast engine a block would take about as long as all rows.
 exact_way <- function(system) {
+  if (is_markov(system)) {
+    return(list(
+      name = "states of a Markov process", solve = solve_by_states, plan = plan_states, posterior = posterior_by_states,
+      norms = norms_by_states
+    ))
+  }
+  if (is_factorised(system)) {
+    return(list(solve = solve_by_factor, plan = plan_factorised, posterior = posterior_by_factor))
+  }
   fast <- is_fast(system, run_to_tolerance(system$run, exact_tolerance(system$run, 1e-7)))
-  if (fast) {
+  c(list(fast = fast, posterior = posterior_by_solves, norms = solved_norms), if (fast) {
     list(
-      fast = TRUE, name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
+      name = "conjugate gradients with fast products", solve = solve_by_gradients, plan = plan_gradients,
       tolerance = 1e-7, iterations = MOST_GRADIENTS + MOST_REFINEMENTS
     )
   } else {
     list(
-      fast = FALSE, name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
+      name = "passes over blocks of rows", solve = solve_by_blocks, plan = plan_blocks, tolerance = 1e-4,
       iterations = 200L
     )
-  }
+  })
 }
 
 settle_way <- function(spec, way) {
@@ -104,10 +111,13 @@ fits_on_gpu <- function(n, run) {
 # T'T = K + N.
 exact_factor <- function(system) preconditioner_of(system$centers, system$run, NULL, system$noise)
 
-solve_by_factor <- function(system, y, each) {
+solve_by_factor <- function(system, y, spec, each, save = NULL) {
   name_stage(system$run, "Factorising")
-  x <- apply_factors(exact_factor(system), y, c("T^-T", "T^-1"))
-  residual <- y - exact_product(system, x, system$run)
+  solved_once(system, y, apply_factors(exact_factor(system), y, c("T^-T", "T^-1")), each, system$run)
+}
+
+solved_once <- function(system, y, x, each, run) {
+  residual <- y - exact_product(system, x, run)
   each(1L, x, relative_residual(colSums(residual^2), colSums(y^2)))
   list(x = x, iterations = 1L, converged = TRUE)
 }

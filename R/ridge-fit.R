@@ -21,7 +21,10 @@ fit_drawn <- function(rows, response, spec, run) {
     family = spec$family, task = task
   )
   if (spec$plan) return(plan_fit(problem, spec, run))
-  if (spec$exact) problem <- problem_in_session(problem, spec)
+  if (spec$exact) {
+    run <- run_where_rows_are(problem$rows, run)
+    problem <- problem_in_session(problem, spec)
+  }
   solved <- if (spec$exact) fit_exact(problem, spec, run) else fit_by_centers(problem, spec, run)
   if (!is.null(spec$checkpoint)) unlink(spec$checkpoint)
   new_ridge(problem, response, spec, solved)

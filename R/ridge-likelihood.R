@@ -12,7 +12,7 @@ leverage_of <- function(fit, run) {
 
 compute_leverage <- function(fit, posterior, run) {
   rows <- fit$data$rows
-  if (is.null(posterior$prior_root)) stop_unfactorised(fit)
+  if (is.null(posterior$prior_root) && is.null(posterior$parts[[1]]$leverage)) stop_unfactorised(fit)
   name_stage(run, "Leverages")
   leverage <- if (isTRUE(posterior$joint)) joint_leverage(fit, posterior, run) else vapply(posterior$parts, \(part) {
     if (!is.null(part$leverage)) return(part$leverage)
@@ -45,17 +45,10 @@ residual_ones <- function(fit, posterior, run) {
   weights <- fit$data$weights
   ones <- rows_constant(rows, 1)
   part <- posterior$parts[[1]]
-  residual <- if (is.null(part$root)) {
-    # without factors the posterior has computed it
-    system <- exact_system_of(fit, run)
-    solved <- posterior$prior_root %*% colSums(posterior$prior_root)
-    replace(numeric(fit$n), system$index, system$noise * solved)
-  } else {
-    product <- rows_normal(rows, posterior$columns, NULL, ones, weights, run)$product
-    alpha <- part$root %*% crossprod(part$root, product)
-    fitted <- rows_link(rows, posterior$columns, alpha, run)
-    1 - if (is_column(fitted)) fitted else as.vector(fitted)
-  }
+  product <- rows_normal(rows, posterior$columns, NULL, ones, weights, run)$product
+  alpha <- part$root %*% crossprod(part$root, product)
+  fitted <- rows_link(rows, posterior$columns, alpha, run)
+  residual <- 1 - if (is_column(fitted)) fitted else as.vector(fitted)
   fit$state$ones <- residual
   residual
 }
@@ -182,7 +175,7 @@ residual_products <- function(fit, run, w) {
 # standard error of an estimate.
 log_determinant <- function(fit, run) {
   posterior <- posterior_of(fit, run)
-  if (!is.null(posterior$prior_root)) return(list(log_det = sum(vapply(posterior$parts, `[[`, 0, "log_det"))))
+  if (!is.null(posterior$parts[[1]]$log_det)) return(list(log_det = sum(vapply(posterior$parts, `[[`, 0, "log_det"))))
   if (is.null(fit$state$log_det)) fit$state$log_det <- estimated_log_det(fit, run)
   fit$state$log_det
 }

@@ -9,10 +9,10 @@
 #' centres that are far from each other. These three explain more of the kernel matrix, far more in clusters, but
 #' seldom predict better. Exact duplicates are merged. Centres whose matrix fits into no memory are solved in blocks.
 #'
-#' **Exact fits** (`exact = TRUE`) with squared loss use a Cholesky factorisation up to 6,000 rows; on a GPU, while
-#' the matrix fits into half the free memory. Larger fits use conjugate gradients where products take time
-#' linear in the rows (see [kernel_sum()]), else shuffled blocks of rows; where that is slow, they are refined by a
-#' factor of all rows. Other losses take up to 10,000 rows.
+#' **Exact fits** (`exact = TRUE`) with squared loss take linear time with a Laplacian or Matern kernel of one column.
+#' Others use a Cholesky factorisation up to 6,000 rows; on a GPU, while the matrix fits into half the free memory.
+#' Larger fits use conjugate gradients where products are fast (see [kernel_sum()]), else blocks of rows, which a
+#' factor of all rows refines. Other losses take up to 10,000 rows.
 #'
 #' **Convergence.** Iterations stop when the last two have each reduced the objective by less than `tolerance` times
 #' it, Newton's method when it predicts this of a step. Exact fits and centres in blocks stop when the residual is below

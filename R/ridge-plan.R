@@ -78,13 +78,12 @@ plan_center_blocks <- function(task) {
 plan_exact <- function(task) {
   spec <- task$spec
   system <- exact_system(task$rows, task$problem$weights, spec$L, spec$kernel, spec$lambda, task$run)
-  if (is_factorised(system)) return(plan_factorised(task))
   way <- exact_way(system)
   task$spec <- settle_way(spec, way)
   c(way$plan(task, system, way), list(way = way$name))
 }
 
-plan_factorised <- function(task) {
+plan_factorised <- function(task, system, way) {
   n <- task$m
   factors <- probe_factors(task, n)
   seconds <- c(

@@ -119,23 +119,44 @@ row_curvatures <- function(fit, run) {
 
 exact_posterior <- function(fit, run) {
   system <- exact_system_of(fit, run)
-  if (!is_factorised(system)) {
-    found <- estimated_traces(fit, run)
-    if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), system$index, found$ones)
-    part <- c(found[c("edf", "edf_error")], list(weights = fit$data$weights))
-    return(list(prior_root = NULL, parts = list(part), columns = system$centers))
-  }
+  exact_way(system)$posterior(fit, system, run)
+}
+
+posterior_by_factor <- function(fit, system, run) {
   system$run <- run_in_double(run)
   check_memory(8 * 3 * system$n^2, "object")
   name_stage(run, "Standard errors")
   P <- exact_factor(system)
-  prior_root <- apply_factors(P, diag(system$n), "T^-1")
-  leverage <- numeric(fit$n)
-  leverage[system$index] <- 1 - system$noise * rowSums(prior_root^2)
-  part <- list(
-    edf = sum(leverage), log_det = log_det(P) - sum(log(system$noise)), weights = fit$data$weights, leverage = leverage
-  )
-  list(prior_root = prior_root, parts = list(part), columns = system$centers)
+  root <- apply_factors(P, diag(system$n), "T^-1")
+  of_system <- list(own = rowSums(root^2), x = root %*% colSums(root), log_det = log_det(P) - sum(log(system$noise)))
+  replace(direct_posterior(fit, system, of_system), "prior_root", list(root))
+}
+
+# From the diagonal of A^-1, A^-1 1 and log det(I + N^-1 K).
+direct_posterior <- function(fit, system, found) {
+  leverage <- replace(numeric(fit$n), system$index, 1 - system$noise * found$own)
+  fit$state$ones <- replace(numeric(fit$n), system$index, system$noise * found$x)
+  part <- list(edf = sum(leverage), log_det = found$log_det, weights = fit$data$weights, leverage = leverage)
+  list(prior_root = NULL, parts = list(part), columns = system$centers)
+}
+
+posterior_by_solves <- function(fit, system, run) {
+  found <- estimated_traces(fit, run)
+  if (is.null(fit$state$ones)) fit$state$ones <- replace(numeric(fit$n), system$index, found$ones)
+  part <- c(found[c("edf", "edf_error")], list(weights = fit$data$weights))
+  list(prior_root = NULL, parts = list(part), columns = system$centers)
+}
+
+# The posterior with `prior_root`: of an exact fit by states it is computed when first needed.
+factorised_posterior <- function(fit, run) {
+  posterior <- posterior_of(fit, run)
+  if (!is.null(posterior$prior_root)) return(posterior)
+  if (is.null(fit$state$factorised)) {
+    system <- exact_system_of(fit, run)
+    if (!is_factorised(system)) stop_unfactorised(fit)
+    fit$state$factorised <- posterior_by_factor(fit, system, run)
+  }
+  fit$state$factorised
 }
 
 # |k_i R|^2 for each row i, in blocks of columns of R.
@@ -169,7 +190,7 @@ link_errors <- function(fit, rows, run, p = NULL, sigma = fit_noise(fit, run)$si
   name_stage(run, "Standard errors")
   prior <- kernel_diagonal(rows, fit$L, fit$kernel, run)
   known <- if (is.null(posterior$prior_root)) {
-    solved_norms(fit, rows, prior, asked)
+    exact_way(exact_system_of(fit, asked))$norms(fit, rows, prior, asked)
   } else {
     squared_norms(rows, posterior$columns, posterior$prior_root, run)
   }
@@ -206,9 +227,8 @@ functional_errors <- function(fit, functional, run) {
 
 # The factor R for each column of the link, or one for all. An exact fit is treated as a fit with all rows as centres.
 coefficient_roots <- function(fit, run) {
-  posterior <- posterior_of(fit, run)
+  posterior <- factorised_posterior(fit, run)
   if (!is.null(posterior$parts[[1]]$root)) return(lapply(posterior$parts, `[[`, "root"))
-  if (is.null(posterior$prior_root)) stop_unfactorised(fit)
   if (is.null(fit$state$roots)) {
     fit$state$roots <- lapply(center_posterior(fit, run_in_double(run))$parts, `[[`, "root")
   }

@@ -139,6 +139,14 @@ problem_in_session <- function(problem, spec) {
   problem
 }
 
+# The run for products of rows that were fetched: the workers that have these compute them. Factors are made here.
+run_where_rows_are <- function(rows, run) {
+  if (!inherits(rows, "rows_data") || is.null(rows$data$cluster)) return(run)
+  spread <- checked_run(replace(run$asked, "cluster", list(rows$data$cluster)))
+  spread$progress <- run$progress
+  spread
+}
+
 add_operations(
   # Makes a part of the rows a shard of other data, `args$to`.
   part_there = list(

@@ -95,8 +95,7 @@ term_effect <- function(fit, term, points, se, run) {
 # Posterior standard errors of linear functionals of f with these prior variances and, in rows, covariances with f at
 # the centres, both in units of the kernel.
 posterior_errors <- function(fit, prior, covariance, run) {
-  posterior <- posterior_of(fit, run)
-  if (is.null(posterior$prior_root)) stop_unfactorised(fit)
+  posterior <- factorised_posterior(fit, run)
   variance <- pmax(prior - rowSums((covariance %*% posterior$prior_root)^2), 0) / (fit$n * fit$lambda)
   root <- posterior$parts[[1]]$root
   if (!is.null(root)) variance <- variance + rowSums((covariance %*% root)^2)

@@ -25,7 +25,9 @@ judge_of.kernel_ridge <- function(fit, arg = "object") {
     about, if (is_tuned) "kernel_ridge, tuned" else "kernel_ridge",
     list(if (is.null(codes)) unname(data$y) else fit$classes[codes]), column_names(fit), fit$control,
     ridge_score_names(fit), folds_of,
-    has_left_out = \(score) score == "squared" && fit$family$squared && !(fit$exact && fit$n > EXACT_FACTORISED),
+    has_left_out = \(score) {
+      score == "squared" && fit$family$squared && !(fit$exact && fit$n > EXACT_FACTORISED && !is_markov(fit))
+    },
     left_out = \(score, run) -rowSums(left_out_residuals(fit, run)^2)
   )
   if (!is.null(codes)) made$draw_folds <- \(folds) class_folds(folds, codes, about)

@@ -236,6 +236,10 @@ level_pair_sums <- function(job, control) .Call(ffi_level_sums, job, control)
 # order). x and `at` (NULL: x) are sorted.
 line_sums <- function(line, at, own, loo, control) .Call(ffi_line_moments, line, at, own, loo, control)
 
+# Returns list(x, log_det, own, variance): an exact fit on a line in linear time. `system`: the members of struct
+# fk_markov_system; the last two are NULL unless `with_own`.
+markov_solve <- function(system, y, with_own, control) .Call(ffi_markov, system, y, with_own, control)
+
 # ---- records ----------------------------------------------------------------------------------
 
 # Returns the speeds and costs of a nominal core, list(pairs, coordinates, linear, moments), of struct fk_nominal_costs in

@@ -32,6 +32,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_conditional, 2),
     ROUTINE(ffi_window_sums, 3),
     ROUTINE(ffi_line_moments, 5),
+    ROUTINE(ffi_markov, 4),
     ROUTINE(ffi_pair_moments, 3),
     ROUTINE(ffi_pair_scales, 3),
     ROUTINE(ffi_lattice_forms, 5),

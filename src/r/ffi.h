@@ -24,6 +24,7 @@ SEXP ffi_cdf(SEXP x, SEXP cumulative_weights, SEXP h, SEXP y, SEXP corrected, SE
 SEXP ffi_window_sums(SEXP windows, SEXP y, SEXP control);
 SEXP ffi_lattice_forms(SEXP lattice, SEXP left, SEXP right, SEXP ends, SEXP control);
 SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control);
+SEXP ffi_markov(SEXP system, SEXP y, SEXP with_own, SEXP control);
 SEXP ffi_stream_rows(SEXP n, SEXP m);
 SEXP ffi_stream_open(SEXP x, SEXP y, SEXP checked, SEXP size, SEXP columns, SEXP chol, SEXP control);
 SEXP ffi_stream_clone(SEXP stream);

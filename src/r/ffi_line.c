@@ -1,5 +1,7 @@
-/* Moments of points on a line; R/local-line.R. */
+/* Moments of points on a line; R/local-line.R. Exact fits on a line; R/ridge-line.R. */
 #include "../cpu/line/line.h"
+
+#include <string.h>
 
 #include "ffi.h"
 
@@ -36,5 +38,32 @@ SEXP ffi_line_moments(SEXP line, SEXP at, SEXP own, SEXP loo, SEXP control) {
 
   SEXP result = r_result(&call, 2, (const char *const[]){"all", "others"}, moments);
   UNPROTECT(2);
+  return result;
+}
+
+/* system: list(x, noise, bandwidth, kernel) as struct fk_markov_system has them; y: a matrix with a row for each
+ * point; with_own: the diagonals, too? */
+SEXP ffi_markov(SEXP system, SEXP y, SEXP with_own, SEXP control) {
+  SEXP x = r_element(system, "x");
+  int64_t n = Rf_xlength(x), t = Rf_ncols(y);
+  struct fk_markov_system of = {.kernel = r_kernel(r_element(system, "kernel")),
+                                .bandwidth = Rf_asReal(r_element(system, "bandwidth")),
+                                .n = n};
+  struct fk_markov_result found = {.own = NULL};
+  struct r_call call = r_begin(control);
+  of.x = r_numbers(x, n, "x");
+  of.noise = r_numbers(r_element(system, "noise"), n, "noise");
+  const double *from = r_numbers(y, n * t, "y");
+  const char *const names[] = {"x", "log_det", "own", "variance"};
+  SEXP values[4] = {PROTECT(r_matrix(n, t, R_NilValue)), PROTECT(r_vector(1))};
+  for (int k = 2; k < 4; k++) values[k] = PROTECT(r_flag(with_own) ? r_vector(n) : R_NilValue);
+  if (r_flag(with_own)) found.own = REAL(values[2]), found.variance = REAL(values[3]);
+  memcpy(REAL(values[0]), from, sizeof *from * (size_t)(n * t));
+
+  fk_markov_solve(&of, REAL(values[0]), t, &found, &call.opts, &call.err);
+
+  REAL(values[1])[0] = found.log_det;
+  SEXP result = r_result(&call, 4, names, values);
+  UNPROTECT(4);
   return result;
 }

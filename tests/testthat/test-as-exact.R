@@ -53,7 +53,7 @@ test_that("few points, single precision, more dimensions and narrow kernels are 
   expect_identical(engine_of(60000, 1, 0.01), "fast")
   expect_identical(engine_of(2000, 1, 0.01), "exact")
   expect_identical(engine_of(60000, 1, 0.01, precision = "single"), "exact")
-  expect_identical(engine_of(60000, 1, 0.01, kernel = "laplacian"), "exact")
+  expect_identical(engine_of(60000, 1, 0.01, kernel = "powered_exponential"), "exact")
   expect_identical(engine_of(30000, 4, 0.3), "exact")
   expect_identical(engine_of(60000, 2, 1e-4), "exact")
 })
@@ -93,6 +93,29 @@ test_that("in one dimension sums of many points go by boxes, as exactly as is pr
     for (column in 1:3) expect_lte(error(all[, column], column), PROMISED, label = paste(case, "of three"))
     own <- plain(sums(b = b[, 1])) / plain(sums(b = b[, 1], method = "pairs"))
     expect_lte(max(abs(own - 1)), PROMISED, label = case)
+  }
+})
+
+test_that("sums of Matern kernels in one dimension go by states, as exactly as is promised", {
+  set.seed(4)
+  x_of <- c(line_cases(1000), list(equal = seq(0, 3, length.out = 2e5)))
+  for (kernel in MARKOV_KERNELS) for (case in names(x_of)) {
+    x <- x_of[[case]]
+    y <- if (case != "equal") c(seq(-60, 90, length.out = 500), x[1:100], 250) else x[c(1, 1e5, 2e5)]
+    b <- cbind(0.1, stats::rnorm(length(x)))
+    sums <- \(b, y, method, ...) {
+      control <- flash_control(backend = "cpu", ...)
+      with_method(method, kernel_sum(x, y, b = b, bandwidth = 0.3, kernel = kernel, tol = 0, control = control))
+    }
+    got <- sums(b, y, "line")
+    expect_identical(diagnostics(got)$method, "line")
+    expect_identical(plain(sums(b, y, "line", threads = 2)), plain(got))
+    error <- abs(plain(got) - plain(sums(b, y, "pairs"))) / plain(sums(abs(b), y, "pairs"))
+    # further out, what rounding does to coordinates shows
+    expect_lte(max(error[abs(y) < 200, ]), PROMISED, label = paste(kernel, case))
+    if (case == "equal") next
+    own <- sums(b, NULL, "line") - sums(b, NULL, "pairs")
+    expect_lte(max(abs(own) / sums(abs(b), NULL, "pairs")), PROMISED, label = paste(kernel, case))
   }
 })
 

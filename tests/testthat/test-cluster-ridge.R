@@ -191,6 +191,25 @@ test_that("summaries and figures go by sums and by some of the rows", {
   expect_output(print(diagnostics(fit)), "Workers: 3 on 1 host")
 })
 
+test_that("exact fits have their products on the workers and the factor of all rows here", {
+  for (name in c("is_factorised", "is_fast")) replace_in_package(name, \(...) FALSE)
+  replace_in_package("passes_apart", \(system) 2)
+  replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
+  with_factor <- factor_whole
+  factors <- 0
+  replace_in_package("factor_whole", \(system, run) {
+    factors <<- factors + 1
+    with_factor(system, run)
+  })
+  fit <- \(x, ...) ridge_with(x, truth, bandwidth = 1, lambda = 1e-7, exact = TRUE, tolerance = 1e-9, ...)
+  alone <- fit(x)
+  for (shared in list(fit(flash_data(x, workers, shard_rows = 300)), fit(x, control = flash_control(cluster = workers)))) {
+    expect_equal(coef(shared), coef(alone), tolerance = 1e-7)
+    expect_gt(sum(shared$workers$rows), 3 * n)
+  }
+  expect_gte(factors, 3)
+})
+
 test_that("what cannot be is named", {
   refused <- \(work, arg) expect_error(work, arg, class = "flashkernel_error_argument")
   there <- shards_of(three, workers)

@@ -17,6 +17,17 @@ test_that("a product of every kernel is that of the matrix, in either precision"
   }
 })
 
+test_that("in one dimension two sums take linear time", {
+  case <- normal_case(500, 3000, 1, 2)
+  for (kernel in c("gaussian", MARKOV_KERNELS)) {
+    op <- exactly_on_cpu(case, 0.7, kernel)
+    got <- with_method("line", normal_product(op, case$v, case$w, case$weights))
+    K <- ref_kernel_matrix(case$x, case$y, matrix(0.49), kernel)
+    expect_lt(normal_error(got, K, case$v, case$w, case$weights), 1e-12, label = kernel)
+    expect_identical(diagnostics(op)$method, "line")
+  }
+})
+
 test_that("sizes of any kind are summed to the last row and column", {
   for (size in list(
     c(1, 1), c(1, 7), c(7, 1), c(24, 48), c(47, 193), c(193, 47), c(577, 205), c(2605, 30)

@@ -110,7 +110,7 @@ test_that("engines say which operations they have", {
   expected <- rbind(
     "exact cpu" = c(TRUE, TRUE, TRUE, FALSE, TRUE, FALSE, TRUE),
     "exact cuda" = c(TRUE, TRUE, TRUE, TRUE, TRUE, FALSE, TRUE),
-    "line cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, FALSE),
+    "line cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, TRUE),
     "fast cpu" = c(TRUE, TRUE, TRUE, FALSE, FALSE, TRUE, TRUE),
     "fast cuda" = c(TRUE, TRUE, TRUE, FALSE, FALSE, FALSE, TRUE)
   )

@@ -215,3 +215,48 @@ test_that("sums at midpoints whose errors are not small beside the noise are not
   expect_true(fit$converged)
   expect_lt(fit$iterations, 20)
 })
+
+# ---- one column --------------------------------------------------------------------------------
+
+# Rows with ties, weights, one of them 0, and gaps from 0 to a thousand bandwidths.
+line_case <- function(kernel, lambda, n = 300) {
+  with_fixed_seed({
+    x <- c(round(stats::runif(n / 3) * 20) / 10, exp(6 * stats::rnorm(n / 3)), 1e3 + 1e-6 * stats::runif(n / 3))
+    w <- c(0, stats::rexp(n - 1) + 0.01)
+    kernel_ridge(
+      cbind(a = x), cbind(sin(x), x > 1), kernel = kernel, bandwidth = 0.7, lambda = lambda, weights = w,
+      solver = list(exact = TRUE), control = flash_control(backend = "cpu")
+    )
+  }, 3)
+}
+
+test_that("a fit by the states of a Markov process is that by a factor", {
+  at <- cbind(a = c(-3, 0.55, 1.2, 40, 1000, 1e5))
+  found <- \(fit) list(
+    coef(fit), predict(fit, at, se.fit = TRUE), hatvalues(fit), rstandard(fit), logLik(fit), logLik(fit, marginal = TRUE),
+    residuals(fit), left_out_residuals(fit, start_run(fit$control, "")), vcov(fit), simulate(fit, 2, seed = 1)
+  )
+  for (kernel in MARKOV_KERNELS) for (lambda in c(1e-2, 1e-5)) {
+    by_states <- line_case(kernel, lambda)
+    local({
+      replace_in_package("is_markov", \(system) FALSE)
+      expect_equal(found(by_states), found(line_case(kernel, lambda)), tolerance = 1e-9)
+    })
+    expect_lt(by_states$trace$residual, 1e-13)
+  }
+  # the noise is below all digits of the kernel matrix: its factor is no longer the better solution
+  expect_lt(line_case("matern52", 1e-14)$trace$residual, 1e-4)
+})
+
+test_that("fits by states take linear time and provide leave-one-out errors at any number of rows", {
+  set.seed(2)
+  x <- stats::runif(40000)
+  fit <- kernel_ridge(x, sin(9 * x), kernel = "matern32", bandwidth = 0.1, lambda = 1e-6, solver = list(exact = TRUE))
+  expect_lt(fit$trace$residual, 1e-11)
+  expect_equal(sum(hatvalues(fit)), 40000 - df.residual(fit))
+  expect_error(vcov(fit), "factorise", class = "flashkernel_error_argument")
+  plan <- kernel_ridge(
+    x, x, kernel = "matern32", bandwidth = 0.1, lambda = 1e-6, solver = list(exact = TRUE, plan = TRUE)
+  )
+  expect_output(print(plan), "Markov")
+})

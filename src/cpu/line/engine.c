@@ -1,7 +1,8 @@
-/* Gaussian sums in one dimension by boxes, as exact as those of all pairs: what the planner takes where no
- * tolerance was asked for and pairs would take longer. Columns may have charges of any sign: what is promised of
- * each sum is an error beside that of |b| k of the same target, its guard. Where a guard is so small beside the
- * charges in reach that the boxes' errors would show, the sum is taken again over the points themselves. */
+/* Gaussian sums in one dimension by boxes, and sums of Markov kernels by states (markov_sums.c), as exact as those
+ * of all pairs: what the planner takes where no tolerance was asked for and pairs would take longer. Columns may
+ * have charges of any sign: what is promised of each sum is an error beside that of |b| k of the same target, its
+ * guard. Where a guard is so small beside the charges in reach that the boxes' errors would show, the sum is taken
+ * again over the points themselves. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "../../core/threads.h"
 #include "boxes.h"
 #include "line.h"
+#include "markov.h"
 
 /* Interpolation and rounding, relative to a guard (boxes.h); what tests find is a tenth of it. */
 #define BOUND 1e-13
@@ -285,7 +287,8 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   s.plain = f[0] == 1 && f[1] == 0 && f[2] == 0;
   s.spec = (struct fk_line_spec){.kernel = fk_line_gaussian, .kinds = kinds, .finish = finish, .of = &s};
   s.spec.n_guards = 1 + (task->values == FK_VALUES_COLUMNS ? task->n_columns : 0);
-  enum fk_status status = by_boxes(&s, opts, &may, err);
+  enum fk_status status =
+      fk_kernel_is_gaussian(&task->kernel) ? by_boxes(&s, opts, &may, err) : fk_markov_sums(task, opts, &may, err);
   if (status) return status;
   if (!may) {
     fk_plan_say(stats, "points too far apart, or coefficients too small or large, for boxes");
@@ -293,10 +296,12 @@ static enum fk_status sums(const struct fk_task *task, const struct fk_opts *opt
   }
   if (task->values == FK_VALUES_COORDINATES && task->relative) *task->relative = true;
   describe(opts, stats);
+  if (!fk_kernel_is_gaussian(&task->kernel))
+    status = fk_redo_lost_sums(task, &fk_engine_exact_cpu, opts, stats, err);
   stats->tol_bound = fmax(stats->tol_bound, BOUND);
   stats->pairs += (double)s.n * (double)s.m;
   stats->seconds += fk_seconds() - started;
-  return FK_STATUS_OK;
+  return status;
 }
 
 static double exact_seconds(const struct fk_work *work, const struct fk_opts *opts, int threads) {
@@ -305,13 +310,17 @@ static double exact_seconds(const struct fk_work *work, const struct fk_opts *op
   return fk_engine_exact_cpu.seconds(work, &own);
 }
 
-/* Exact sums in double, from so many pairs on that they take long. The choice is for one thread, as it decides on
- * the last bits. */
+/* Sums in double, from so many pairs on that they take long; to a tolerance only of Markov kernels, which no other
+ * fast engine has. The choice is for one thread, as it decides on the last bits. */
 static bool supports(const struct fk_work *work, const struct fk_opts *opts) {
   bool is_double = opts->precision == FK_PRECISION_AUTO || opts->precision == FK_PRECISION_DOUBLE;
   bool others = opts->methods & (FK_METHOD_GRID | FK_METHOD_DIRECT), asked = opts->methods & FK_METHOD_LINE;
-  return work->d == 1 && is_double && opts->tol <= FK_PLAN_AS_EXACT && fk_kernel_is_gaussian(&work->kernel) &&
-         !others && (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
+  struct fk_markov markov;
+  bool has_columns = work->operation == FK_OP_SUMS || work->operation == FK_OP_NORMAL;
+  bool has_sums = fk_kernel_is_gaussian(&work->kernel) ? opts->tol <= FK_PLAN_AS_EXACT
+                                                       : has_columns && fk_markov_of(&work->kernel, &markov);
+  return work->d == 1 && is_double && has_sums && !others &&
+         (asked || exact_seconds(work, opts, 1) >= fk_costs.line.exact);
 }
 
 static double seconds(const struct fk_work *work, const struct fk_opts *opts) {
@@ -325,7 +334,7 @@ const struct fk_engine fk_engine_line = {
     .name = "line",
     .backend = FK_BACKEND_CPU,
     .kind = FK_ENGINE_FAST,
-    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES),
+    .operations = FK_CAN(FK_OP_SUMS) | FK_CAN(FK_OP_LOGS) | FK_CAN(FK_OP_COORDINATES) | FK_CAN(FK_OP_NORMAL),
     .supports = supports,
     .seconds = seconds,
     .describe = describe,

@@ -1,6 +1,7 @@
 /* One dimension: Gaussian sums, moments of local fits and distribution functions by boxes (boxes.h), in O(n + m),
- * and sums of kernels of bounded reach by blocks of sorted points (windows.c), in O((n + m) log n). The sums are
- * those of fk_engine_line, which the planner knows. */
+ * sums and exact fits of Matern kernels by the states of their processes (markov.h), in O(n + m) after a sort, and
+ * sums of kernels of bounded reach by blocks of sorted points (windows.c), in O((n + m) log n). The Gaussian and
+ * Matern sums are those of fk_engine_line, which the planner knows. */
 #pragma once
 
 #include "../../fk.h"
@@ -61,3 +62,22 @@ struct fk_windows {
 /* At y; NULL: at the n points, each without itself. sums: m x 2, left and right. */
 enum fk_status fk_window_sums(const struct fk_windows *of, const double *y, int64_t m, const struct fk_opts *opts,
                               double *sums, struct fk_stats *stats, struct fk_error *err);
+
+/* ---- Markov kernels ----------------------------------------------------------------------------- */
+
+/* K + N for the kernel matrix K of n points and the diagonal N. */
+struct fk_markov_system {
+  struct fk_kernel kernel; /* laplacian, product_laplacian, matern32 or matern52 */
+  double bandwidth;
+  const double *x;     /* n, increasing */
+  const double *noise; /* n, positive; INFINITY: a point without an observation, whose solution is 0 */
+  int64_t n;
+};
+struct fk_markov_result {
+  double *own;      /* n: the diagonal of (K + N)^-1; NULL: not asked for, nor is the variance */
+  double *variance; /* n: the diagonal of K - K (K + N)^-1 K */
+  double log_det;   /* of I + N^-1 K, of the points with observations */
+};
+/* Replaces y, n x t, by (K + N)^-1 y, in time linear in n, on one thread. */
+enum fk_status fk_markov_solve(const struct fk_markov_system *of, double *y, int64_t t,
+                               struct fk_markov_result *result, const struct fk_opts *opts, struct fk_error *err);
