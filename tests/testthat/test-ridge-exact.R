@@ -260,3 +260,12 @@ test_that("fits by states take linear time and provide leave-one-out errors at a
   )
   expect_output(print(plan), "Markov")
 })
+
+test_that("all rows of one column are centres by default with a Matern kernel and squared loss", {
+  x <- seq(0, 1, length.out = 1500)
+  is_exact <- \(x, y, ...) kernel_ridge(x, y, bandwidth = 0.1, lambda = 1e-5, ...)$exact
+  expect_true(is_exact(x, sin(9 * x), kernel = "laplacian"))
+  expect_false(is_exact(x, sin(9 * x), kernel = "gaussian"))
+  expect_false(is_exact(x, sin(9 * x) > 0, kernel = "laplacian"))
+  expect_false(is_exact(cbind(x, x^2), sin(9 * x), kernel = "laplacian"))
+})
