@@ -4,12 +4,13 @@
 
 MARKOV_KERNELS <- c("laplacian", "product_laplacian", "matern32", "matern52")
 
-# Of a system or a fit. Sparse rows have a vector L.
-is_markov <- function(system) identical(dim(system$L), c(1L, 1L)) && isTRUE(system$kernel$name %in% MARKOV_KERNELS)
+# Of a system or a fit. Sparse rows have a vector L, and sums of kernels the name of one.
+is_markov <- function(system) identical(dim(system$L), c(1L, 1L)) && has_states(system$kernel)
+has_states <- function(kernel) !inherits(kernel, "kernel_of_terms") && isTRUE(kernel$name %in% MARKOV_KERNELS)
 
 # Is an exact fit by states what these rows get by default? It takes less time than a fit by centres.
 may_be_markov <- function(rows, spec) {
-  inherits(rows, "rows_dense") && spec$family$squared && is_markov(list(L = diag(rows$d), kernel = spec$kernel))
+  inherits(rows, "rows_dense") && rows$d == 1 && spec$family$squared && has_states(spec$kernel)
 }
 
 solve_by_states <- function(system, y, spec, each, save = NULL) {

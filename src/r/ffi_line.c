@@ -1,4 +1,4 @@
-/* Moments of points on a line; R/local-line.R. Exact fits on a line; R/ridge-line.R. */
+/* Moments of points on a line; R/local-line.R. Exact fits on a line; R/ridge-states.R. */
 #include "../cpu/line/line.h"
 
 #include <string.h>

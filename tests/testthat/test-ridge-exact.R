@@ -268,4 +268,10 @@ test_that("all rows of one column are centres by default with a Matern kernel an
   expect_false(is_exact(x, sin(9 * x), kernel = "gaussian"))
   expect_false(is_exact(x, sin(9 * x) > 0, kernel = "laplacian"))
   expect_false(is_exact(cbind(x, x^2), sin(9 * x), kernel = "laplacian"))
+  # a sum of kernels of one column has no such states
+  fit <- kernel_ridge(y ~ x + k(x), data.frame(x, y = sin(9 * x)), kernel = "laplacian", bandwidth = 0.1, lambda = 1e-5)
+  expect_false(fit$exact)
+  exact <- update(fit, solver = ridge_solver(exact = TRUE))
+  expect_lt(exact$trace$residual, 1e-8)
+  expect_equal(predict(exact, data.frame(x = 0.5)), sin(4.5), tolerance = 1e-2)
 })
