@@ -66,10 +66,10 @@
 #'   with `metric`, or `"gaussian"` if that is `"none"` or the `bandwidth` is given.
 #' @param bandwidth Scale of the kernel in units of the columns: one number, one for each column, or a `d` x `d`
 #'   **variance** matrix, as for [kernel_operator()]. `NULL` (default): chosen from the data.
-#' @param lambda Ridge penalty, above 0. Quantiles may have two. `NULL` (default): chosen from the data.
+#' @param lambda Ridge penalty, a positive number. Quantiles may have two. `NULL` (default): chosen from the data.
 #' @param centers Number of centres, indices of rows, or a matrix with the columns of `x`. `NULL` (default): all of up to
 #'   1,000 rows, or any number with a Laplacian or Matern kernel of one column; otherwise `10 sqrt(n)`; with a `metric`,
-#'   all of up to 6,000 rows (40,000 on a GPU) with squared loss, otherwise as many as seconds allow.
+#'   all of up to 6,000 rows (40,000 on a GPU) with squared loss, otherwise as time allows.
 #' @param family `"gaussian"` (squared loss), `"binomial"` or `"multinomial"` (logistic loss, the latter for more than two
 #'   classes), `"poisson"`, `"Gamma"` (log link), `"huber"`, `"quantile"` (the median), a function or object of
 #'   [stats::family], or a [ridge_family()] with parameters. `NULL` (default): logistic loss for a factor, otherwise
