@@ -3,9 +3,9 @@
 # `loss`: the number of the loss and its parameters, from a family.
 
 # Returns a function of m x t coefficients alpha to list(product, sums): K' W D K alpha with the second derivatives D at
-# the link f, and K alpha. With more than two classes D = diag(p) - p p' couples the columns, which takes two sweeps.
-# Boehning's bound (I - 1 1' / K) / 2 would take one sweep, but is so inaccurate that 100 steps are not enough
-# (shuttle).
+# the link f, and K alpha. With more than two classes D = diag(p) - p p' couples the columns, which takes two sweeps
+# unless kernels are kept. Boehning's bound (I - 1 1' / K) / 2 would take one sweep, but is so inaccurate that 100 steps
+# are not enough (shuttle).
 hessian_product <- function(system, f) {
   run <- system$run
   if (ncol(f) == 1) {
@@ -14,11 +14,16 @@ hessian_product <- function(system, f) {
     return(\(alpha) rows_normal(system$rows, system$centers, alpha, NULL, weights, run, with_sums = TRUE))
   }
   at <- if (system$family$of_classes) link_probabilities(f) else f
-  function(alpha) {
-    u <- rows_link(system$rows, system$centers, alpha, run)
-    bent <- row_loss("product", system$loss, at, system$y, run, u)
-    list(product = rows_normal(system$rows, system$centers, NULL, bent, system$weights, run)$product, sums = u)
-  }
+  \(alpha) rows_hessian(system$rows, system, at, alpha)
+}
+
+# list(product, sums): K' W D K v and K v, with the second derivatives D at the link `at`, or of classes at probabilities.
+rows_hessian <- function(rows, system, at, v) UseMethod("rows_hessian")
+#' @export
+rows_hessian.default <- function(rows, system, at, v) {
+  u <- rows_link(rows, system$centers, v, system$run)
+  bent <- row_loss("product", system$loss, at, system$y, system$run, u)
+  list(product = rows_normal(rows, system$centers, NULL, bent, system$weights, system$run)$product, sums = u)
 }
 
 # ---- probabilities ----------------------------------------------------------------------------

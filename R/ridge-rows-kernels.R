@@ -41,10 +41,19 @@ rows_normal.rows_kept <- function(rows, centers, v, w, weights, run, with_sums =
   stored_normal(rows$kernels, if (!is.null(v)) as.matrix(v), if (!is.null(w)) as.matrix(w), weights, c(TRUE, with_sums), run)
 }
 
-# list(product, sums), K'(W (K v + w)) and K v, of which those are computed that are `asked`.
-stored_normal <- function(blocks, v, w, weights, asked, run) {
+# Of classes in one pass.
+#' @export
+rows_hessian.rows_kept <- function(rows, system, at, v) {
+  if (!identical(rows$kernels_at, system$centers$points) || !system$family$of_classes) return(NextMethod())
+  stored_normal(rows$kernels, as.matrix(v), NULL, system$weights, c(TRUE, TRUE), system$run, at)
+}
+
+# list(product, sums), K'(W (K v + w)) and K v, of which those are computed that are `asked`. `chances`: NULL, or the
+# probabilities p of classes of each row, whose W is its weight times diag(p) - p p'.
+stored_normal <- function(blocks, v, w, weights, asked, run, chances = NULL) {
   parts <- lapply(blocks, \(block) {
-    .Call(ffi_stored_normal, block$K, v, w[block$of, , drop = FALSE], weights[block$of], asked, run)
+    of <- \(x) x[block$of, , drop = FALSE]
+    .Call(ffi_stored_normal, block$K, v, of(w), weights[block$of], of(chances), asked, run)
   })
   list(product = Reduce(`+`, lapply(parts, `[[`, 1)), sums = do.call(rbind, lapply(parts, `[[`, 2)))
 }

@@ -54,7 +54,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_combine_columns, 4),
     ROUTINE(ffi_stretched_slopes, 3),
     ROUTINE(ffi_matrix_product, 4),
-    ROUTINE(ffi_stored_normal, 6),
+    ROUTINE(ffi_stored_normal, 7),
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_ridge_path, 5),
     ROUTINE(ffi_inverse, 2),

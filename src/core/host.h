@@ -9,10 +9,11 @@ enum fk_host_flag { FK_HOST_LOWER = 32, FK_HOST_UPPER = 64 };
 enum { FK_HOST_TRIANGLE = 96 };
 
 /* K'(W (K v + w)) of a matrix that has a column for each row of K: `columns` columns of v, of w and of the
- * results; v or w NULL: 0, weights NULL: ones, product or sums (K v) NULL: not asked. */
+ * results; v or w NULL: 0, weights NULL: ones, product or sums (K v) NULL: not asked. chances: NULL, or
+ * probabilities p of classes for each row, whose W is its weight times diag(p) - p p'. */
 struct fk_host_normal {
   const struct fk_dense *transposed;
-  const double *v, *w, *weights;
+  const double *v, *w, *weights, *chances;
   int64_t columns;
   double *sums, *product;
 };

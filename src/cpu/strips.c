@@ -20,6 +20,26 @@ struct strips {
   struct fk_scratch inner, products;
 };
 
+/* u: K v of `count` rows, which becomes W (K v + w). */
+static void weigh(const struct strips *p, int64_t first, int64_t count, double *u) {
+  const struct fk_host_normal *of = p->of;
+  double mean[MOST] = {0};
+  for (int64_t c = 0; c < of->columns; c++)
+    for (int64_t r = 0; r < count; r++) {
+      double *value = u + c * p->strip + r;
+      const int64_t at = c * of->transposed->d + first + r;
+      if (of->sums) of->sums[at] = *value;
+      if (of->w) *value += of->w[at];
+      if (of->weights) *value *= of->weights[first + r];
+      if (of->chances) mean[r] += of->chances[at] * *value;
+    }
+  for (int64_t c = 0; of->chances && c < of->columns; c++)
+    for (int64_t r = 0; r < count; r++) {
+      double *value = u + c * p->strip + r;
+      *value = of->chances[c * of->transposed->d + first + r] * (*value - mean[r]);
+    }
+}
+
 static void run_strip(const struct strips *p, int64_t first, int64_t count, double *u, double *product) {
   const struct fk_host_normal *of = p->of;
   const struct fk_dense *K = of->transposed;
@@ -31,14 +51,7 @@ static void run_strip(const struct strips *p, int64_t first, int64_t count, doub
     a.y = u, a.ldy = p->strip;
     p->ops->multiply_vector_transposed(&a);
   }
-  for (int64_t c = 0; c < of->columns; c++)
-    for (int64_t r = 0; r < count; r++) {
-      double *value = u + c * p->strip + r;
-      const int64_t at = c * K->d + first + r;
-      if (of->sums) of->sums[at] = *value;
-      if (of->w) *value += of->w[at];
-      if (of->weights) *value *= of->weights[first + r];
-    }
+  weigh(p, first, count, u);
   if (!of->product) return;
   a.x = u, a.ldx = p->strip;
   a.y = product, a.ldy = p->ld;

@@ -73,7 +73,7 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
 
 /* list(product, sums): of a matrix of kernels with a column for each row of K, K'(W (K v + w)) and K v, of which
  * NULL are not asked. v or w NULL: 0, weights NULL: ones. */
-SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP asked, SEXP control) {
+SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control) {
   const double *kernels = r_numbers(transposed, r_size(transposed, "transposed"), "transposed");
   const int m = Rf_nrows(transposed), n = Rf_ncols(transposed), t = Rf_ncols(Rf_isNull(v) ? w : v);
   const struct fk_dense K = fk_dense_of((double *)kernels, m, n);
@@ -81,6 +81,7 @@ SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP asked
   if (!Rf_isNull(v)) of.v = r_numbers(v, (R_xlen_t)m * t, "v");
   if (!Rf_isNull(w)) of.w = r_numbers(w, (R_xlen_t)n * t, "w");
   if (!Rf_isNull(weights)) of.weights = r_numbers(weights, n, "weights");
+  if (!Rf_isNull(chances)) of.chances = r_numbers(chances, (R_xlen_t)n * t, "chances");
   const int threads = r_threads(control);
   struct fk_error err = {FK_STATUS_OK, ""};
   SEXP result = PROTECT(Rf_allocVector(VECSXP, 2));

@@ -161,7 +161,10 @@ test_that("products with kept kernels are those without them, for any number of 
   answers <- \(rows, run, centers, v, w) list(
     rows_multiply(rows, centers, v, run)$sums,
     rows_normal(rows, centers, v, w, weights, run, with_sums = TRUE)[c("product", "sums")],
-    rows_normal(rows, centers, NULL, w, NULL, run)$product
+    rows_normal(rows, centers, NULL, w, NULL, run)$product,
+    # of classes, for which w gives the link
+    if (ncol(v) > 1) rows_hessian(rows, list(centers = centers, family = FAMILIES$multinomial, loss = FAMILIES$multinomial$loss,
+      weights = weights, run = run), link_probabilities(w), v)[c("product", "sums")]
   )
   one <- check_kernel("matern52")
   for (kernel in list(one, sum_kernel(one, list(term(1:3, "matern52"), term(2, "gaussian"))))) {
