@@ -36,15 +36,17 @@ sources_of_terms <- function(points, L, kernel) {
   })
 }
 
-# The points of each term, for targets `at`: points, sources of the same kernel, which have them, or NULL for none.
+# The points of each term, for targets `at`: points, sources, which have those of their own kernel, or NULL for none.
 # Normal scores of all rows would take longer than the kernels of a product on a GPU.
 points_of_terms <- function(at, kernel) {
-  if (inherits(at, "sources_of_terms")) return(lapply(at$parts, `[[`, "points"))
+  if (inherits(at, "sources_of_terms")) {
+    if (identical(at$kernel$terms, kernel$terms)) return(lapply(at$parts, `[[`, "points"))
+    at <- at$points
+  }
   lapply(kernel$terms, \(term) if (!is.null(at)) term_points(term, at))
 }
 
-# `at` may also be sources of the same kernel. If scales of terms differ by orders of magnitude, sums are in double
-# precision.
+# `at` may also be sources. If scales of terms differ by orders of magnitude, sums are in double precision.
 #' @export
 kernel_sum_of.sources_of_terms <- function(sources, at, b, control, as_matrix = FALSE) {
   scales <- term_scales(sources$kernel)
