@@ -15,7 +15,7 @@ MOST_OVER_MEAN <- 1.5
 edge_limit <- function(of, at, estimate, critical, control) {
   near <- if (!is.null(of$edge)) of$edge$near(at)
   if (!any(near)) return(Inf)
-  of$edge <- of$edge$mean
+  of$edge <- of$edge$mean()
   errors <- influence_errors(of, at[near, , drop = FALSE], control)
   skewness <- (2 / sqrt(3))^ncol(at)
   upper <- wilson_interval(errors$mean, errors$se, errors$unit, critical, skewness, errors$share)$upper
@@ -24,7 +24,7 @@ edge_limit <- function(of, at, estimate, critical, control) {
 
 # list(near, apart, rows, roughness, mean): functions of working points that return which are near a bound; how far they are from it, from
 # 0 to 1, about in proportion to the squared distance; and of such points psi, m x n, and the integral of psi^2, both relative to
-# the height of the kernel K. `degree`: of phi; with 0, psi is K over its integral. `mean`: the edge_kernel() of degree 0.
+# the height of the kernel K. `degree`: of phi; with 0, psi is K over its integral. `mean()`: the edge_kernel() of degree 0.
 edge_kernel <- function(object, domain, control, degree = 2) {
   part <- plain_kernels(object)
   L <- fit_factor(part)
@@ -56,7 +56,7 @@ edge_kernel <- function(object, domain, control, degree = 2) {
       scale <- 2^(-outer(rowSums(powers), rowSums(powers), `+`) / 2 - ncol(points) / 2)
       vapply(seq_len(nrow(at)), \(i) sum(c[i, ] * ((scale * moment_matrix(moments, i, powers)) %*% c[i, ])), 0)
     },
-    mean = if (degree > 0) edge_kernel(object, domain, control, 0)
+    mean = \() edge_kernel(object, domain, control, 0)
   )
 }
 

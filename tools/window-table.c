@@ -345,8 +345,8 @@ static const char head[] =
     "each}}.\n"
     " * Errors are the largest on %d offsets of sources and of targets between two nodes, the limits at nodes "
     "from both\n"
-    " * sides among them, at all distances, times %g. tools/check-window-table.sh holds other offsets against "
-    "them. */\n"
+    " * sides among them, at all distances, times %g; in envelopes, those as small as rounding are doubled.\n"
+    " * tools/check-window-table.sh holds other offsets against them. */\n"
     "#include \"window.h\"\n\n"
     "#include <string.h>\n\n"
     "/* clang-format off */\n";

@@ -3,7 +3,8 @@
  *   {family, width, spacing / h, beta, bounds of the errors of values, of h * gradient, of Laplace, of its
  *    h * gradient, reach, {beyond their envelopes}, {taps of these in the same order, on a line each}}.
  * Errors are the largest on 64 offsets of sources and of targets between two nodes, the limits at nodes from both
- * sides among them, at all distances, times 1.1. tools/check-window-table.sh holds other offsets against them. */
+ * sides among them, at all distances, times 1.1; in envelopes, those as small as rounding are doubled.
+ * tools/check-window-table.sh holds other offsets against them. */
 #include "window.h"
 
 #include <string.h>
