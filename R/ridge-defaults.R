@@ -22,14 +22,18 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
   is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS
-  adds_scores <- rows$n <= SCORES_ROWS && spec$metric == "auto" && is.null(spec$kernel) && inherits(rows, "rows_dense") &&
+  adds_terms <- rows$n <= SCORES_ROWS && spec$metric == "auto" && is.null(spec$kernel) && inherits(rows, "rows_dense") &&
     is.null(spec$asked$cluster)
-  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run, adds_scores)
+  choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run, adds_terms)
   if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
   choices <- lapply(choices, \(choice) replace(choice, "lambda", squared_noise(choice, sample, spec, run) * sample$per_row))
   choice <- choices[[1]]
   if (learns && is_contest) {
     choice <- win_contest(choices, rows, replace(response, "y", list(response$family$working(response$y))), weights, spec, run)
+  }
+  if (adds_terms && takes_every_row(rows, spec)) {
+    choice <- add_short_range(replace(choice, "noise", list(choice$lambda / sample$per_row)), sample, spec, run)
+    choice$lambda <- choice$noise * sample$per_row
   }
   if (!is.null(spec$lambda)) {
     choice$lambda <- spec$lambda
@@ -39,6 +43,9 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   }
   list(kernel = choice$kernel, bandwidth = name_bandwidth(choice$bandwidth, rows), lambda = choice$lambda)
 }
+
+# Are all rows centres?
+takes_every_row <- function(rows, spec) isTRUE(spec$exact) || length(spec$centers) == 1 && spec$centers >= rows$n
 
 # Without learning a metric, as for sparse rows, products of points and given bandwidths: list(kernel, bandwidth, noise,
 # error).

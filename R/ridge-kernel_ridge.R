@@ -2,10 +2,9 @@
 #'
 #' Predicts numbers or classes by a smooth function of all variables,
 #' \eqn{f(x) = b + \sum_j \alpha_j k(x, c_j)}{f(x) = b + sum_j alpha_j k(x, c_j)}, a weighted sum of kernels at `m`
-#' centres. With few rows every row is a centre: this is kernel ridge regression, or the mean of a Gaussian process.
-#' With many rows some of them are centres (Nystroem approximation), and the solver is Falkon: preconditioned conjugate
-#' gradients with `O(nm)` operations per iteration, `O(m^3)` once, and memory for one `m` x `m` matrix, on the CPU also up
-#' to 1.4 GB of kernels.
+#' centres. With few rows every row is a centre: this is kernel ridge regression. Of many rows some are centres (Nystroem
+#' approximation), and the solver is Falkon: preconditioned conjugate gradients with `O(nm)` operations per iteration,
+#' `O(m^3)` once, and memory for one `m` x `m` matrix and at most 1.4 GB of kernels.
 #'
 #' @details
 #' **Squared loss.** The coefficients minimise
@@ -28,10 +27,11 @@
 #' mean outer product of its gradients is the next metric (Radhakrishnan and others, 2024). The best few by leave-one-out
 #' error, and bandwidths of largest marginal likelihood, are compared by the error at rows that they have not seen: further
 #' rows, or folds. The simplest within one standard error of the best is chosen. With up to 100,000 rows in memory a
-#' kernel of normal scores (ranks as normal quantiles) is chosen alike, and the result is the mean of both
-#' kernels unless that is worse by a standard error; `bandwidth` is that of the first. From 4,000 rows on, larger fits are
-#' compared. Standard errors and Bayesian intervals ignore this choice and are too small with few rows for each
-#' column: use `interval = "conformal"` of [predict()][predict.kernel_ridge] there.
+#' kernel of normal scores is chosen alike, and the result is the mean of both kernels unless that is worse by a standard
+#' error; `bandwidth` is that of the first. From 4,000 rows on, larger fits are compared. If at least 1,000 rows are all
+#' centres, the kernel at 0.05 times the bandwidth, for rows that are nearly copies of others, is added where errors fall
+#' by two standard errors. Standard errors and Bayesian intervals ignore these choices and are too small with few rows
+#' for each column: use `interval = "conformal"` of [predict()][predict.kernel_ridge] there.
 #'
 #' With `metric = "none"`, for sparse rows and for kernels of \eqn{x'y}, bandwidths are chosen by the leave-one-out error on
 #' 400 rows. Families other than `"gaussian"` choose kernel and bandwidth by squared errors of classes, or of `y` on the
@@ -43,18 +43,17 @@
 #' scales and `lambda` maximise the restricted likelihood of 400 rows. `summary()` has a table of linear terms,
 #' `predict(type = "terms")` the effect of each term.
 #'
-#' **Solver.** [ridge_solver()] describes how centres are drawn, exact fits, and when iterations stop. With `validation`
-#' the result is the iterate of least validation error: the root mean square error, the share of wrong classes, or the
-#' mean loss of the family.
+#' **Solver.** [ridge_solver()] describes centres, exact fits, and when iterations stop. With `validation` the result is
+#' the iterate of least error there: root mean square error, share of wrong classes, or mean loss of the family.
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
 #' with the kernel matrix are in single precision, and the fit is repeated in double precision if need be. A `jitter` is added to the diagonal of the centres' kernel matrix.
-#' It is raised if the factorisation fails or conjugate gradients stall. If that does not help, the error has class
+#' It is raised if the factorisation fails or conjugate gradients stall; else the error has class
 #' `flashkernel_error_singular`.
 #'
 #' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response (`y` may be missing), the weights and
 #' everything computed for each row stay on the workers. An iteration transfers `m` numbers per response. The result has
-#' the same bits for any number of workers, and equals the result for rows in memory up to rounding. `exact = TRUE`,
+#' the same bits for any number of workers, and equals that for rows in memory up to rounding. `exact = TRUE`,
 #' `fitted()` and `residuals()` fetch the rows; figures show 20,000 rows.
 #'
 #' @param x The rows: a numeric matrix, a data frame (factors become indicator columns), a sparse `dgCMatrix` or
@@ -75,7 +74,7 @@
 #'   [stats::family], or a [ridge_family()] with parameters. `NULL` (default): logistic loss for a factor, otherwise
 #'   `"gaussian"`.
 #' @param weights Non-negative weights of the rows. `NULL` (default): all 1.
-#' @param offset Known part of the link of each row, which is not fitted. `NULL` (default): none.
+#' @param offset Known part of the link of each row. `NULL` (default): none.
 #' @param validation Rows at which the error is measured in each iteration: a fraction of the rows, drawn at random (not
 #'   for rows in chunks), `list(x = , y = )`, or a [flash_data()] with a response. `NULL` (default): none.
 #' @param metric The metric of a kernel whose `bandwidth` is not given. `"auto"` (default): the best of those below.

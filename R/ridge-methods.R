@@ -193,12 +193,13 @@ print_model <- function(x, digits) {
 # Of quantiles that are added to a location.
 penalty_labels <- \(x) if (length(x$lambda) == 2 && !is.null(x$family$levels)) c(" of location", " of quantiles")
 
-# Of a sum with normal scores both kernels.
+# Of a chosen sum of kernels all of them: such terms after the first have their own bandwidth.
 summed_label <- function(kernel) {
-  label <- kernel_label(kernel$name, kernel$parameters)
-  scored <- Find(\(term) !is.null(term$scores), kernel$terms)
-  if (is.null(scored)) return(label)
-  paste0(label, " + ", kernel_label(scored$kernel$name, scored$kernel$parameters), " of normal scores")
+  others <- vapply(Filter(\(term) !is.null(term$L), kernel$terms), \(term) {
+    if (is.null(term$scores)) return(paste0("a ", format(SHORT_RANGE), " times as wide one with share ", format(term$scale)))
+    paste(kernel_label(term$kernel$name, term$kernel$parameters), "of normal scores")
+  }, "")
+  paste(c(kernel_label(kernel$name, kernel$parameters), others), collapse = " + ")
 }
 
 model_title <- function(x) {

@@ -143,9 +143,14 @@ squares_left_out <- function(path) {
 # Squared residuals at the points `at`, the mean of all responses, with a column for each of the fits, whose coefficients
 # are an array (row, response, fit).
 squares_at <- function(sources, at, y, coefficients, run) {
-  found <- matrix_product(kernel_matrix_of(sources, at, run), matrix(coefficients, dim(coefficients)[1]), run)
-  squares <- array((found - as.vector(y))^2, c(nrow(at), dim(coefficients)[-1]))
-  matrix(rowMeans(aperm(squares, c(1, 3, 2)), dims = 2), nrow(at))
+  squares_of(kernel_matrix_of(sources, at, run), y, coefficients, run)
+}
+
+# The same of the kernels K between these points and the rows of the fits.
+squares_of <- function(K, y, coefficients, run) {
+  found <- matrix_product(K, matrix(coefficients, dim(coefficients)[1]), run)
+  squares <- array((found - as.vector(y))^2, c(nrow(K), dim(coefficients)[-1]))
+  matrix(rowMeans(aperm(squares, c(1, 3, 2)), dims = 2), nrow(K))
 }
 
 # ---- from a sample to defaults ------------------------------------------------------------------
