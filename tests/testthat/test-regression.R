@@ -489,6 +489,21 @@ test_that("methods have what others have", {
   expect_identical(predict(readRDS(file), mtcars), predict(fit, mtcars))
 })
 
+test_that("confint() returns the ends of predict()", {
+  data <- transform(airquality, Month = factor(Month))
+  fit <- kernel_regression(cbind(Ozone, Temp) ~ Wind + Month, data, bandwidth = 3, weights = Day, na.action = na.exclude)
+  ends <- predict(fit, interval = "confidence", level = 0.9)[, -1, ]
+  dimnames(ends)[[2]] <- c("5 %", "95 %")
+  expect_identical(confint(fit, level = 0.9), ends)
+  expect_identical(confint(fit, 7:5, 0.9), ends[7:5, , ])
+  one <- update(fit, Ozone ~ .)
+  new <- data.frame(Wind = c(9, NA, 11), Month = factor(5:7))
+  expect_equal(unname(confint(one, new)), unname(predict(one, new, interval = "confidence")[, -1]))
+  expect_identical(dimnames(confint(one, new, na.action = na.omit)), list(NULL, c("2.5 %", "97.5 %")))
+  expect_argument_error(confint(one, 154), "parm")
+  expect_argument_error(confint(one, level = 2), "level")
+})
+
 test_that("plots show the fit and its band", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
