@@ -124,6 +124,7 @@ regression_targets <- function(fit, newdata, na.action) {
   } else if (is.data.frame(newdata) && !is.null(fit$discrete)) {
     newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
   }
+  if (is.null(fit$terms)) newdata <- dates_as_numbers(newdata, fit$dates, "newdata")
   points <- if (is.null(fit$discrete)) new_points.default(fit, newdata) else new_points.mixed(fit, newdata)
   check_finite(points, "newdata", missing = TRUE)
   kept <- newdata_rows(points, na.action)
