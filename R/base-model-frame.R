@@ -146,7 +146,7 @@ dates_as_numbers <- function(x, dates, arg) {
   as_number <- function(values, kind) {
     if (is.null(kind) || !is_date(values)) return(values)
     if (inherits(values, "Date") == inherits(kind, "Date")) return(as.numeric(values))
-    stop_argument(arg, "must have class ", class(kind)[1], " where the fit has: found class ", class(values)[1])
+    stop_argument(arg, "must have class ", class(kind)[1], " where the fit has it: found ", class(values)[1])
   }
   if (!is.list(x)) return(as_number(x, dates$x))
   for (name in intersect(names(dates), names(x))) x[[name]] <- as_number(x[[name]], dates[[name]])

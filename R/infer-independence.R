@@ -2,8 +2,8 @@
 # to a constant the Hilbert-Schmidt independence criterion (Gretton and others 2008).
 
 independence_test <- function(x, y, names, bandwidth, replicates, run) {
-  x <- side_points(x, "x")
-  y <- side_points(y, "y")
+  x <- any_points(if (is_levels(x)) list(x = x) else x, "x")
+  y <- any_points(if (is_levels(y)) list(y = y) else y, "y")
   if (nrow(y) != nrow(x)) {
     stop_argument("y", "must have a row for each row of `x`, ", whole(nrow(x)), ": found ", whole(nrow(y)))
   }
@@ -25,11 +25,6 @@ independence_test <- function(x, y, names, bandwidth, replicates, run) {
 # Numbers, then the codes of categories. With this bandwidth the kernel of different codes is below 1e-27. Any other kernel
 # of two values, for equal and for different categories, gives the same test.
 WIDTH_OF_CODES <- 1 / 16
-
-side_points <- function(x, arg) {
-  if (is_levels(x)) x <- stats::setNames(list(x), arg)
-  if (has_levels(x)) mixed_points(x, arg) else check_points(x, arg, infinite = TRUE)
-}
 
 # The bandwidth factor of (x, y).
 joint_factor <- function(a, b) {

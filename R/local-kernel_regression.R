@@ -141,8 +141,7 @@ kernel_regression.default <- function(x, y, type = c("local_linear", "constant")
   run <- start_run(options$asked, "Fitting")
   dates <- date_kinds(x)
   x <- dates_as_numbers(x, dates, "x")
-  points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  fit <- fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
+  fit <- fit_regression(any_points(x, "x"), y, weights, na.action, options, run, regression_call(match.call()))
   fit$dates <- dates
   fit
 }
@@ -190,9 +189,7 @@ regression_frame <- function(call, data, frame, dates = FALSE) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
-  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
-  call$data <- data
-  made <- eval_model_frame(call, frame)
+  made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
   if (attr(terms, "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
   check_terms(terms)

@@ -14,7 +14,7 @@
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
 #'   fit.
-#' @param parm Numbers of rows of the fit, or new rows as `newdata`. Missing: all rows of the fit.
+#' @param parm Numbers of rows of the fit, or rows as for `newdata`.
 #' @param ... For `confint()`: `na.action` and `control`. Otherwise any argument here is an error.
 #' @section Extrapolation:
 #' Far from the rows the ridge of [kernel_regression()] shrinks local lines to means of the nearest rows, and standard
