@@ -7,6 +7,12 @@ is_levels <- function(column) {
 # Does a data frame have a categorical column?
 has_levels <- function(x) is.list(x) && any(vapply(x, is_levels, NA))
 
+# Points whose infinite values are still to be looked for: coded if they have categorical columns.
+any_points <- function(x, arg) {
+  if (is_mixed(x)) return(x)
+  if (has_levels(x)) mixed_points(x, arg) else check_points(x, arg, infinite = TRUE)
+}
+
 # The coded matrix. Attributes: `columns`, descriptions of the categorical columns, and `names_in_order`, the names of
 # all columns in the order of the data frame.
 mixed_points <- function(x, arg) {

@@ -127,10 +127,35 @@ newdata_frame <- function(object, newdata, arg) {
   if (is.matrix(newdata) && !is.null(colnames(newdata))) newdata <- as.data.frame(newdata)
   check_is(is.data.frame(newdata), newdata, arg, "a data frame with the variables of the formula")
   check_none_lacking(names(newdata), arg, object$variables, "the variables of the formula")
-  tryCatch(
+  made <- tryCatch(
     stats::model.frame(object$terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
+  dates_as_numbers(made, object$dates, arg)
+}
+
+# ---- dates and times --------------------------------------------------------------------------
+
+is_date <- function(x) inherits(x, c("Date", "POSIXct"))
+
+# The kinds of dates and times among columns, or of a vector (named `x`): a list of vectors without values, by name.
+date_kinds <- function(x) lapply(Filter(is_date, if (is.list(x)) as.list(x) else list(x = x)), `[`, 0)
+
+# Columns, or a vector, where what are dates and times to the fit are days and seconds. `dates`: its date_kinds().
+dates_as_numbers <- function(x, dates, arg) {
+  as_number <- function(values, kind) {
+    if (is.null(kind) || !is_date(values)) return(values)
+    if (inherits(values, "Date") == inherits(kind, "Date")) return(as.numeric(values))
+    stop_argument(arg, "must have class ", class(kind)[1], " where the fit has it: found ", class(values)[1])
+  }
+  if (!is.list(x)) return(as_number(x, dates$x))
+  for (name in intersect(names(dates), names(x))) x[[name]] <- as_number(x[[name]], dates[[name]])
+  x
+}
+
+# Numbers as dates or times of a kind; NULL: as they are.
+as_dates <- function(values, kind) {
+  if (is.null(kind)) values else structure(values, class = class(kind), tzone = attr(kind, "tzone"))
 }
 
 # Changes a call whose first argument may be the data into a call of the formula method.

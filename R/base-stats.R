@@ -58,3 +58,8 @@ where_label <- function(record) {
 }
 
 threads_label <- function(threads) paste0(threads, ngettext(threads, " thread", " threads"))
+
+# Names of the two ends of an interval, as "2.5 %".
+limit_names <- function(level) {
+  paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
+}

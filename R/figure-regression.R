@@ -167,7 +167,7 @@ regression_slices <- function(fit, variables, interval, level, n, max_dims) {
     at <- matrix(middle, length(value), length(middle), byrow = TRUE)
     at[, k] <- value
     found <- local_predictions(fit, at, interval != "none", interval == "prediction", run)
-    if (!is.null(levels)) value <- factor(levels, levels = levels)
+    value <- if (is.null(levels)) as_dates(value, fit$dates[[name]]) else factor(levels, levels = levels)
     quantile <- if (interval == "none") NA else stats::qt((1 + level) / 2, residual_df(fit))
     structure(slice_frame(fit, value, found, quantile), data = own[, k])
   }), variables)

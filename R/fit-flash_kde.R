@@ -139,8 +139,7 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   if (is.table(x)) stop_argument("x", "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)")
   if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
   # fit_kde() looks for infinite values, too
-  points <- if (is.list(x) && has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  fit <- fit_kde(points, "x", generic_call(match.call()), options, run)
+  fit <- fit_kde(any_points(x, "x"), "x", generic_call(match.call()), options, run)
   if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 

@@ -153,7 +153,7 @@ band_limits <- function(object, parm, level, newdata, ...) {
   if (!missing(newdata)) stop_argument("newdata", "is not an argument of confint(). Use `parm`.")
   bands <- kde_bands(object, parm, level, ...)
   limits <- cbind(bands$lower, bands$upper)
-  colnames(limits) <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, scientific = FALSE, digits = 3), "%")
+  colnames(limits) <- limit_names(level)
   limits
 }
 

@@ -2,23 +2,29 @@
 # to a constant the Hilbert-Schmidt independence criterion (Gretton and others 2008).
 
 independence_test <- function(x, y, names, bandwidth, replicates, run) {
-  x <- check_points(x, "x", infinite = TRUE)
-  y <- check_points(y, "y", infinite = TRUE)
+  x <- any_points(if (is_levels(x)) list(x = x) else x, "x")
+  y <- any_points(if (is_levels(y)) list(y = y) else y, "y")
   if (nrow(y) != nrow(x)) {
     stop_argument("y", "must have a row for each row of `x`, ", whole(nrow(x)), ": found ", whole(nrow(y)))
   }
   points <- test_points(cbind(unname(x), unname(y)), "x")$points
   columns <- split(seq_len(ncol(points)), seq_len(ncol(points)) > ncol(x))
   sides <- lapply(columns, \(k) points[, k, drop = FALSE])
-  factors <- side_factors(bandwidth, points, sides, columns, run)
+  coded <- lengths(list(attr(x, "columns"), attr(y, "columns")))
+  of_numbers <- side_factors(bandwidth, points, Map(\(k, n) utils::head(k, length(k) - n), columns, coded), run)
+  factors <- Map(\(of, k) lapply(of, joint_factor, diag(WIDTH_OF_CODES, k)), of_numbers, coded)
   pairs <- expand.grid(lapply(factors, seq_along))
-  joint <- Map(\(i, j) joint_factor(factors[[1]][[i]], factors[[2]][[j]]), pairs[[1]], pairs[[2]])
+  joints <- \(of) Map(\(i, j) joint_factor(of[[1]][[i]], of[[2]][[j]]), pairs[[1]], pairs[[2]])
   by <- if (nrow(points) <= MOST_BINS) by_all_permutations else by_strata
-  found <- permuted(by(sides, factors, joint, pairs, replicates, run), 1)
-  L <- joint[[found$best]]
+  found <- permuted(by(sides, factors, joints(factors), pairs, replicates, run), 1)
+  L <- joints(of_numbers)[[found$best]]
   height <- exp(log_kernel_norm(sqrt(2) * L))
   exchange_htest(found, "Kernel test of independence", names, "they are dependent", L, height)
 }
+
+# Numbers, then the codes of categories. With this bandwidth the kernel of different codes is below 1e-27. Any other kernel
+# of two values, for equal and for different categories, gives the same test.
+WIDTH_OF_CODES <- 1 / 16
 
 # The bandwidth factor of (x, y).
 joint_factor <- function(a, b) {
@@ -26,14 +32,18 @@ joint_factor <- function(a, b) {
 }
 
 # A list of bandwidth factors for x, and one for y. Neither depends on which rows belong together: selectors see x and y
-# alone. Of many bandwidths there are three for each.
-side_factors <- function(bandwidth, points, sides, columns, run) {
-  if (!is.character(bandwidth)) {
-    H <- test_bandwidth(bandwidth, points, run, "x")$H
-    return(lapply(columns, \(k) list(lower_factor(H[k, k, drop = FALSE], "bandwidth"))))
-  }
+# alone. Of many bandwidths there are three for each. `columns`: the numbers of x and of y.
+side_factors <- function(bandwidth, points, columns, run) {
   three <- \(far) stats::median(far) * c(1 / 3, 1, 3)
-  Map(\(side, arg) test_bandwidths(bandwidth, side, run, arg, lengths = three)$factors, sides, c("x", "y"))
+  chosen <- \(k, arg) test_bandwidths(bandwidth, points[, k, drop = FALSE], run, arg, lengths = three)$factors
+  if (!is.character(bandwidth)) {
+    used <- unlist(columns)
+    if (length(used) == 0) stop_argument("bandwidth", "must not be numbers without numeric columns")
+    H <- matrix(0, ncol(points), ncol(points))
+    H[used, used] <- test_bandwidth(bandwidth, points[, used, drop = FALSE], run, "x")$H
+    chosen <- \(k, arg) list(lower_factor(H[k, k, drop = FALSE], "bandwidth"))
+  }
+  Map(\(k, arg) if (length(k) > 0) chosen(k, arg) else list(matrix(0, 0, 0)), columns, c("x", "y"))
 }
 
 # Returns a matrix with the statistic of the rows as they are, and of each permutation of y, a column for each of the

@@ -24,10 +24,11 @@
 #' weights of both samples have the same distribution.
 #'
 #' @section Independence:
-#' `x` and `y` are columns of the same rows. The statistic is \eqn{T = \int (p_{xy} - p_x p_y)^2}{T = int (p_xy - p_x p_y)^2}, up
-#' to a constant the Hilbert-Schmidt independence criterion (HSIC; Gretton and others 2008). By default nine pairs of bandwidths
-#' are aggregated. The level is exact by permutation of y. More than 256 rows are permuted within strata of eight bins (four above
-#' 4,096 rows), by one pass over eight (four) times the rows, with the power of about 7/8 (3/4) of the rows.
+#' `x` and `y` are columns of the same rows. The statistic is \eqn{T = \int (p_{xy} - p_x p_y)^2}{T = int (p_xy - p_x p_y)^2},
+#' up to a constant the Hilbert-Schmidt independence criterion (HSIC; Gretton and others 2008). By default nine pairs of
+#' bandwidths are aggregated. Categorical columns have the kernel 1 for equal categories and 0 for others. The level is exact by
+#' permutation of y. More than 256 rows are permuted within strata of eight bins (four above 4,096 rows), by one pass over eight
+#' (four) times the rows, with the power of about 7/8 (3/4) of the rows.
 #'
 #' @section One sample and a distribution:
 #' The statistic is \eqn{T = \int (p - K_H * p_0)^2}{T = int (p - K_H * p_0)^2}, where the null density \eqn{p_0} is smoothed like
@@ -128,7 +129,8 @@ kde_test <- function(x, y, ...) {
   }
   if (missing(x)) stop_argument("x", "must be given")
   if (missing(y)) stop_argument("y", "must be given: another sample, or a distribution")
-  UseMethod("kde_test", y)
+  # one text is the name of a distribution, several are categories
+  UseMethod("kde_test", if (is.character(y) && length(y) > 1) factor(y) else y)
 }
 
 #' @rdname kde_test

@@ -88,7 +88,7 @@ flash_kda.data.frame <- function(x, class, ...) {
 #' @export
 flash_kda.formula <- function(formula, data = NULL, ..., subset, weights, na.action = getOption("na.action")) {
   call <- match.call()
-  made <- regression_frame(call, data, parent.frame(), levels = TRUE)
+  made <- regression_frame(call, data, parent.frame())
   fit <- flash_kda.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
   with_formula(fit, made, kda_call(call))
 }

@@ -44,8 +44,8 @@
 #' A fit, and each value of a criterion, takes sums over all pairs of rows. With one column and no tolerance the time is linear
 #' in the rows: a second for 10^6. With `tol` it is linear in few dimensions.
 #'
-#' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, or a
-#'   vector.
+#' @param x The variables: a numeric matrix, a data frame that may have factors, character and logical columns, dates and
+#'   times (days and seconds since 1970), or a vector.
 #' @param y The response: a numeric vector, or a matrix with a column for each of several responses. For classes use
 #'   [flash_kda()] or [kernel_ridge()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
@@ -139,8 +139,11 @@ kernel_regression.default <- function(x, y, type = c("local_linear", "constant")
   if (missing(y)) stop_argument("y", "must be given")
   options <- check_regression(type, bandwidth, ridge, rows, seconds, if (!missing(tol)) tol, categorical, control)
   run <- start_run(options$asked, "Fitting")
-  points <- if (is_mixed(x)) x else if (has_levels(x)) mixed_points(x, "x") else check_points(x, "x", infinite = TRUE)
-  fit_regression(points, y, weights, na.action, options, run, regression_call(match.call()))
+  dates <- date_kinds(x)
+  x <- dates_as_numbers(x, dates, "x")
+  fit <- fit_regression(any_points(x, "x"), y, weights, na.action, options, run, regression_call(match.call()))
+  fit$dates <- dates
+  fit
 }
 
 #' @rdname kernel_regression
@@ -148,14 +151,15 @@ kernel_regression.default <- function(x, y, type = c("local_linear", "constant")
 kernel_regression.formula <- function(formula, data = NULL, ..., subset, weights,
                                       na.action = getOption("na.action")) {
   call <- match.call()
-  made <- regression_frame(call, data, parent.frame(), levels = TRUE)
+  made <- regression_frame(call, data, parent.frame(), dates = TRUE)
   fit <- kernel_regression.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
   with_formula(fit, made, regression_call(call))
 }
 
 # Adds to a fit by formula what predictions need from regression_frame().
 with_formula <- function(fit, made, call) {
-  fit[c("terms", "variables", "response", "call")] <- list(made$terms, made$variables, made$response, call)
+  own <- c("terms", "variables", "response", "dates")
+  fit[c(own, "call")] <- c(made[own], list(call))
   fit
 }
 
@@ -180,20 +184,19 @@ check_regression <- function(type, bandwidth, ridge, rows, seconds, tol, categor
   )
 }
 
-# Returns list(points, y, weights, terms, variables, response) of a formula. Rows may have missing values.
-regression_frame <- function(call, data, frame, levels = FALSE) {
+# Returns list(points, y, weights, terms, variables, response, dates) of a formula. Rows may have missing values.
+regression_frame <- function(call, data, frame, dates = FALSE) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
-  call <- keep_arguments(call, c("formula", "data", "subset", "weights"))
-  call$data <- data
-  made <- eval_model_frame(call, frame)
+  made <- formula_frame(call, data, frame)
   terms <- attr(made, "terms")
   if (attr(terms, "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
   check_terms(terms)
+  dates <- if (dates) date_kinds(term_columns(made, terms))
   list(
-    points = frame_points(made, terms, "formula", levels = levels), y = stats::model.response(made),
-    weights = stats::model.weights(made), terms = terms,
+    points = frame_points(dates_as_numbers(made, dates, "formula"), terms, "formula", levels = TRUE),
+    y = stats::model.response(made), weights = stats::model.weights(made), terms = terms, dates = dates,
     variables = data_variables(stats::delete.response(terms), data), response = deparse1(terms[[2]])
   )
 }

@@ -1,7 +1,7 @@
 #' Predictions from a kernel regression
 #'
 #' Predicts the mean of the response at new points, with standard errors and intervals, or the gradient of the mean, or
-#' the variance of the noise.
+#' the variance of the noise. `confint()` returns the ends of `predict(interval = "confidence")`.
 #'
 #' @param object A fit from [kernel_regression()].
 #' @param newdata Rows with the columns of the fit, or a data frame with its variables. Missing (default): the rows of
@@ -14,7 +14,8 @@
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
 #' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
 #'   fit.
-#' @param ... Not used; any argument here is an error.
+#' @param parm Numbers of rows of the fit, or rows as for `newdata`.
+#' @param ... For `confint()`: `na.action` and `control`. Otherwise any argument here is an error.
 #' @section Extrapolation:
 #' Far from the rows the ridge of [kernel_regression()] shrinks local lines to means of the nearest rows, and standard
 #' errors grow with the distance. A warning of class `flashkernel_warning_extrapolated` lists rows of `newdata` where
@@ -25,6 +26,7 @@
 #'   \item{`type = "gradient"`}{a matrix with a column for each numeric variable, in units of the response per unit of
 #'     the variable; an array whose third dimension is the response.}
 #'   \item{`interval`}{a matrix with columns `fit`, `lwr` and `upr`; such an array.}
+#'   \item{`confint()`}{a matrix with columns such as `2.5 %` and `97.5 %`; such an array.}
 #'   \item{`se.fit = TRUE`}{a list of `fit`, `se.fit`, `df` and `residual.scale`, as for [stats::predict.lm()].}
 #' @rawRd \concept{prediction interval}\concept{confidence interval of a curve}
 #' @export
@@ -38,6 +40,7 @@
 #' predict(fit, data.frame(wt = c(2, 3, NA), hp = 100))
 #' predict(fit, data.frame(wt = 3, hp = 100), se.fit = TRUE)$se.fit
 #' head(predict(fit, type = "gradient"))
+#' confint(fit, 1:3)
 predict.kernel_regression <- function(object, newdata, type = c("response", "gradient", "variance"), se.fit = FALSE,
                                       interval = c("none", "confidence", "prediction"), level = 0.95,
                                       na.action = stats::na.pass, control = NULL, ...) {
@@ -74,6 +77,25 @@ predict.kernel_regression <- function(object, newdata, type = c("response", "gra
   list(fit = value, se.fit = se, df = residual_df(object), residual.scale = object$sigma)
 }
 
+#' @rdname predict.kernel_regression
+#' @export
+confint.kernel_regression <- function(object, parm, level = 0.95, ...) {
+  interval_limits(object, if (!missing(parm)) parm, level, ...)
+}
+
+# The ends of predict(interval = "confidence") at rows of the fit, by number, or at new rows. NULL: all rows of the fit.
+interval_limits <- function(object, parm, level, ...) {
+  level <- check_level(level)
+  of_fit <- is.null(parm) || is.numeric(parm) && is.null(dim(parm))
+  at <- if (!of_fit) list(parm)
+  found <- do.call(stats::predict, c(list(object), at, list(interval = "confidence", level = level, ...)), quote = TRUE)
+  shape <- dim(found)
+  names <- dimnames(found)
+  rows <- if (of_fit && !is.null(parm)) pick(parm, shape[1], "parm") else seq_len(shape[1])
+  ends <- array(found, c(shape[1:2], length(found) / prod(shape[1:2])))[rows, 2:3, , drop = FALSE]
+  array(ends, c(length(rows), 2, shape[-(1:2)]), c(list(names[[1]][rows], limit_names(level)), names[-(1:2)]))
+}
+
 residual_df <- function(fit) max(n_used(fit) - fit$df, 1)
 
 # Returns a vector for one response, and a matrix for several.
@@ -102,6 +124,7 @@ regression_targets <- function(fit, newdata, na.action) {
   } else if (is.data.frame(newdata) && !is.null(fit$discrete)) {
     newdata <- newdata[intersect(names(newdata), fit$discrete$names)]
   }
+  if (is.null(fit$terms)) newdata <- dates_as_numbers(newdata, fit$dates, "newdata")
   points <- if (is.null(fit$discrete)) new_points.default(fit, newdata) else new_points.mixed(fit, newdata)
   check_finite(points, "newdata", missing = TRUE)
   kept <- newdata_rows(points, na.action)

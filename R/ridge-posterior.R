@@ -327,24 +327,10 @@ check_uncertain <- function(fit, how) {
 #' @rdname predict.kernel_ridge
 #' @export
 confint.kernel_ridge <- function(object, parm, level = 0.95, ...) {
-  level <- check_level(level)
-  names <- paste(format(100 * c(1 - level, 1 + level) / 2, trim = TRUE, digits = 3), "%")
   if (!missing(parm) && identical(parm, "linear")) {
     check_dots_empty(...)
-    return(linear_intervals(object, level, names))
+    level <- check_level(level)
+    return(linear_intervals(object, level, limit_names(level)))
   }
-  of_fit <- !missing(parm) && is.numeric(parm) && is.null(dim(parm))
-  found <- if (missing(parm) || of_fit) {
-    stats::predict(object, type = "link", interval = "confidence", level = level, ...)
-  } else {
-    stats::predict(object, parm, type = "link", interval = "confidence", level = level, ...)
-  }
-  several <- length(dim(found)) == 3
-  if (of_fit) {
-    rows <- pick(parm, nrow(found), "parm")
-    found <- if (several) found[rows, , , drop = FALSE] else found[rows, , drop = FALSE]
-  }
-  found <- if (several) found[, 2:3, , drop = FALSE] else found[, 2:3, drop = FALSE]
-  dimnames(found)[[2]] <- names
-  found
+  interval_limits(object, if (!missing(parm)) parm, level, type = "link", ...)
 }

@@ -222,5 +222,6 @@ own_local_rows <- function(x) {
   own <- if (is.null(x$discrete)) stats::setNames(as.data.frame(x$x), point_names(x)) else {
     decode(own_places(x), x$discrete)
   }
+  for (name in names(x$dates)) own[[name]] <- as_dates(own[[name]], x$dates[[name]])
   cbind(y, own)
 }

@@ -12,9 +12,9 @@
 #' | `formula()`, `glance()`, `nobs()`, `plot()` | yes | yes | yes | yes | yes |
 #' | `predict()`, `print()`, `summary()`, `tidy()` | yes | yes | yes | yes | yes |
 #' | `update()` | yes | yes | yes | yes | yes |
-#' | `fitted()` | yes | yes |  | yes | yes |
+#' | `confint()`, `fitted()` | yes | yes |  | yes | yes |
 #' | `residuals()` |  | yes |  | yes | yes |
-#' | `coef()`, `confint()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
+#' | `coef()`, `logLik()`, `simulate()` | yes | yes |  |  | yes |
 #' | `hatvalues()`, `sigma()`, `weights()` |  |  |  | yes | yes |
 #' | `diagnostics()` | yes |  |  |  | yes |
 #' | `kde_bands()`, `kde_cdf()`, `kde_conditional()`, `kde_marginal()` | yes | yes |  |  |  |

@@ -90,6 +90,37 @@ test_that("independence is tested by permutations of y", {
   expect_equal(unname(z), sum(difference^2) * 0.05^2, tolerance = 1e-6)
 })
 
+test_that("categories have the kernel 1 where they agree, in the formula, at the level and with power", {
+  x <- example_points(30, 1)
+  g <- factor(c("a", "b", "c")[1 + (seq_len(30) * 7) %% 3])
+  data <- data.frame(z = drop(example_points(30, 1, seed = 3)), g = g, l = drop(x) > 0)
+  test <- \(x, y, ...) kde_test(x, y, method = "independence", ...)
+  same <- \(g) outer(as.character(g), as.character(g), `==`) + 0
+  hsic <- \(K, M, order = 1:30) sum((centring(30) %*% K %*% centring(30)) * M[order, order]) / 30^2
+  set.seed(6)
+  found <- test(x, g, 0.4, replicates = 99)
+  set.seed(6)
+  draws <- c(hsic(gauss(x, 0.4), same(g)), replicate(99, hsic(gauss(x, 0.4), same(g), sample(30))))
+  expect_equal(found$statistic, c(T = draws[1] / sqrt(4 * pi * 0.16)))
+  expect_equal(c(found$p.value, found$bandwidth), c(mean(draws >= draws[1] - 1e-12), 0.16))
+  T <- test(data, as.character(g), 0.4, replicates = 1)$statistic * sqrt(4 * pi * 0.16)
+  expect_equal(unname(T), hsic(gauss(data$z, 0.4) * same(g) * same(data$l), same(g)))
+  expect_equal(unname(test(data$l, data["g"], replicates = 1)$statistic), hsic(same(data$l), same(g)))
+  # many rows, in strata
+  z <- c(outer(drop(x), sin(1:10)))
+  of_many <- test(gl(3, 1, 300), z, 0.4, replicates = 9)
+  expect_equal(unname(of_many$statistic * sqrt(4 * pi * 0.16)), sum(
+    (centring(300) %*% gauss(z, 0.4) %*% centring(300)) * same(gl(3, 1, 300))
+  ) / 300^2)
+  p <- replicate(400, test(stats::rnorm(15), gl(3, 5), replicates = 19)$p.value)
+  expect_true(abs(mean(p <= 0.05) - 0.05) < 0.035 && abs(mean(p <= 0.5) - 0.5) < 0.1)
+  expect_lt(test(stats::rnorm(60) + 2 * (1:60 %% 3 == 0), factor(1:60 %% 3), replicates = 199)$p.value, 0.02)
+  lost <- test(1:9, replace(g[1:9], 2, NA), 1, replicates = 9)$statistic
+  expect_equal(lost, test(c(1, 3:9), g[c(1, 3:9)], 1, replicates = 9)$statistic)
+  expect_argument_error(test(1:30, factor(1:30)), "y")
+  expect_argument_error(test(g, g, 1), "bandwidth")
+})
+
 test_that("many rows are permuted in strata of bins", {
   n <- 300
   x <- matrix(sin(seq_len(n)))

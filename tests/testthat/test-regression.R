@@ -489,6 +489,49 @@ test_that("methods have what others have", {
   expect_identical(predict(readRDS(file), mtcars), predict(fit, mtcars))
 })
 
+test_that("confint() returns the ends of predict()", {
+  data <- transform(airquality, Month = factor(Month))
+  fit <- kernel_regression(cbind(Ozone, Temp) ~ Wind + Month, data, bandwidth = 3, weights = Day, na.action = na.exclude)
+  ends <- predict(fit, interval = "confidence", level = 0.9)[, -1, ]
+  dimnames(ends)[[2]] <- c("5 %", "95 %")
+  expect_identical(confint(fit, level = 0.9), ends)
+  expect_identical(confint(fit, 7:5, 0.9), ends[7:5, , ])
+  one <- update(fit, Ozone ~ .)
+  new <- data.frame(Wind = c(9, NA, 11), Month = factor(5:7))
+  expect_equal(unname(confint(one, new)), unname(predict(one, new, interval = "confidence")[, -1]))
+  expect_identical(dimnames(confint(one, new, na.action = na.omit)), list(NULL, c("2.5 %", "97.5 %")))
+  expect_argument_error(confint(one, 154), "parm")
+  expect_argument_error(confint(one, level = 2), "level")
+})
+
+test_that("dates and times are numbers of days and seconds, with names on axes", {
+  data <- data.frame(day = as.Date("2024-01-01") + 0:59, z = 1:60 %% 7, g = gl(2, 1, 60), y = sin(1:60 / 9))
+  data$time <- as.POSIXct("2024-03-01", tz = "UTC") + 3600 * (1:60)^1.5
+  plain <- transform(data, day = as.numeric(day), time = as.numeric(time))
+  new <- data.frame(day = as.Date(c("2024-01-09", NA, "2024-02-03")), z = 3, g = "2", time = data$time[8:6])
+  new_plain <- transform(new, day = as.numeric(day), time = as.numeric(time))
+  for (columns in list("day", c("time", "day"), c("z", "day", "g"))) {
+    fit <- kernel_regression(reformulate(columns, "y"), data)
+    of_frame <- kernel_regression(data[columns], data$y)
+    numbers <- kernel_regression(plain[columns], plain$y)
+    expect_identical(fitted(fit), fitted(numbers))
+    for (own in list(fit, of_frame)) {
+      expect_identical(predict(own, new, se.fit = TRUE), predict(numbers, new_plain, se.fit = TRUE))
+    }
+    figure <- regression_figure(of_frame, NULL, "confidence", 0.95, 20, 6, TRUE, NULL)
+    expect_equal(range(figure$shown$day$value), range(data$day))
+    expect_true(any(figure$panels$day$x$ticks == as.numeric(as.Date("2024-02-15"))))
+    expect_s3_class(generics::augment(fit)$day, "Date")
+    grDevices::pdf(NULL)
+    plot(fit)
+    grDevices::dev.off()
+  }
+  alone <- kernel_regression(data$time, data$y, bandwidth = 1e5)
+  expect_identical(predict(alone, data$time[3:4]), predict(alone, plain$time[3:4]))
+  expect_argument_error(predict(fit, transform(new, day = as.POSIXct(day))), "newdata")
+  expect_argument_error(predict(alone, new$day), "newdata")
+})
+
 test_that("plots show the fit and its band", {
   grDevices::pdf(NULL)
   on.exit(grDevices::dev.off())
