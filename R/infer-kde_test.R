@@ -6,16 +6,15 @@
 #' @section Two samples:
 #' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
 #' (Anderson, Hall and Titterington 1994), as in `ks::kde.test()`. Up to a constant it is the squared maximum mean discrepancy
-#' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012), so the test is consistent against every
-#' alternative.
+#' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012), which is consistent.
 #'
 #' * `"permutation"` compares T with its values in `replicates` random permutations of the rows. The p-value is
 #'   \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. The level is exact for any sample sizes, also if
 #'   the bandwidth is chosen from both samples together.
 #' * `"asymptotic"` uses a scaled chi-squared distribution with the moments of T over all permutations.
 #'
-#' With `bandwidth = "aggregated"` the statistic is the smallest p-value of ten bandwidths. It is compared with that of every
-#' permutation, so the level is exact (MMDAgg; Schrab and others 2023).
+#' With `bandwidth = "aggregated"` the statistic is the smallest p-value of ten bandwidths, compared with that of every
+#' permutation: the level is exact (MMDAgg; Schrab and others 2023).
 #'
 #' More than 256 rows are permuted in at most 256 bins, drawn at random. One pass over all pairs then serves all
 #' `replicates`, and the level stays exact (Domingo-Enrich and others 2025).

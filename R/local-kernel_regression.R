@@ -50,26 +50,23 @@
 #'   [flash_kda()] or [kernel_ridge()].
 #' @param formula A formula with a response, such as `y ~ a + log(b)`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
-#' @param subset Which rows of `data` to use.
+#' @param subset As for [stats::lm()].
 #' @param type `"local_linear"` (default), whose bias does not depend on the slope, even at the edges, or `"constant"`.
 #' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, `"aicc"` or `"cv"`. `NULL`
 #'   (default): `"aicc"`, or `"cv"` for very few rows. Names, if given, are matched to the columns.
-#' @param weights Non-negative weights of the rows, which multiply the kernels. Only their ratios matter. `NULL`
-#'   (default): equal weights.
+#' @param weights Non-negative weights of the rows, which multiply the kernels, or `NULL`. Their ratios matter.
 #' @param rows Number of rows that the search of a bandwidth uses. `NULL` (default): as many as `seconds` allow.
 #' @param seconds Approximate duration of the search, in seconds of a typical core.
 #' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate. With
 #'   0 (default) only rounding remains. See [kernel_sum()].
-#' @param na.action What to do about rows with missing values in the variables, the response or the weights, as for
-#'   [flash_kde()].
-#' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of variables that are
-#'   factors, character or logical. Parameters that are not given are chosen by the criterion.
-#' @param control A [flash_control()], which says where and how sums are computed. `NULL` (default): the defaults.
+#' @param na.action As for [flash_kde()].
+#' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of categorical variables.
+#'   Parameters that are not given are chosen by the criterion.
+#' @param control A [flash_control()].
 #' @param ridge Ridge of local lines, a number >= 0. `NULL` (default): 0.01, or 0 if `bandwidth` is a number.
 #' @param object,model A fit from [kernel_regression()]; also the `x` of `print()` and `formula()`.
-#' @param digits Number of significant digits, from 1 to 22.
-#' @param ... For the formula method: the arguments `type` to `ridge`. Otherwise unused; an unknown argument is an
-#'   error.
+#' @param digits Number of significant digits.
+#' @param ... For the formula method: the arguments `type` to `ridge`.
 #' @returns An object of class `kernel_regression`, a list that can be saved by [saveRDS()]. Its main elements are
 #'   \item{`n`, `d`, `type`, `call`}{numbers of rows and of numeric columns, the kind of fit, and the call.}
 #'   \item{`x`, `y`, `weights`}{the numeric variables, the `n` x `t` responses, and the weights or `NULL`.}

@@ -12,8 +12,7 @@
 #' @param interval,level `"none"` (default), `"confidence"` for intervals of the mean, or `"prediction"` for intervals
 #'   of a new response. They have probability `level` and use Student's distribution with n - df degrees of freedom.
 #' @param na.action What to do about missing values in `newdata`, as for [predict.flash_kde()].
-#' @param control A [flash_control()] for this prediction. `NULL` (default), and settings that it leaves out: as in the
-#'   fit.
+#' @param control A [flash_control()]. Settings that it leaves out are those of the fit.
 #' @param parm Numbers of rows of the fit, or rows as for `newdata`.
 #' @param ... For `confint()`: `na.action` and `control`. Otherwise any argument here is an error.
 #' @section Extrapolation:
