@@ -521,7 +521,7 @@ test_that("dates and times are numbers of days and seconds, with names on axes",
     figure <- regression_figure(of_frame, NULL, "confidence", 0.95, 20, 6, TRUE, NULL)
     expect_equal(range(figure$shown$day$value), range(data$day))
     expect_true(any(figure$panels$day$x$ticks == as.numeric(as.Date("2024-02-15"))))
-    expect_s3_class(generics::augment(fit)$day, "Date")
+    expect_s3_class(augment.kernel_regression(fit)$day, "Date")
     grDevices::pdf(NULL)
     plot(fit)
     grDevices::dev.off()

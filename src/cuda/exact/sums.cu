@@ -41,7 +41,7 @@ static enum fk_status plan_chunks(struct fk_cuda_job *job, struct fk_error *err)
   if (sources < FK_TENSOR_COLS || targets < FK_TENSOR_ROWS)
     return fk_fail(err, FK_STATUS_ALLOC,
                    "out of memory on CUDA device %d: %.2g MB are not enough for %.0f dimensions",
-                   job->context->device, bytes / 1e6, d);
+                   job->context->device, fmax(bytes, 0) / 1e6, d);
   job->source_chunk = (int64_t)fmin(sources, 2e9) / FK_TENSOR_COLS * FK_TENSOR_COLS;
   job->target_chunk = (int64_t)fmin(targets, 1e9) / FK_TENSOR_ROWS * FK_TENSOR_ROWS;
   return FK_STATUS_OK;
