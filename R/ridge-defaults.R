@@ -22,8 +22,8 @@ choose_defaults <- function(rows, response, weights, spec, run) {
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
   is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS
-  adds_terms <- rows$n <= SCORES_ROWS && spec$metric == "auto" && is.null(spec$kernel) && inherits(rows, "rows_dense") &&
-    is.null(spec$asked$cluster)
+  adds_terms <- learns && rows$n <= SCORES_ROWS && spec$metric == "auto" && is.null(spec$kernel) &&
+    inherits(rows, "rows_dense") && is.null(spec$asked$cluster)
   choices <- if (learns && has_portfolio(sample)) choose_from_portfolio(sample, spec, run, adds_terms)
   if (is.null(choices)) choices <- list(choose_plainly(first_of_sample(sample, DEFAULT_SAMPLE), spec, run))
   choices <- lapply(choices, \(choice) replace(choice, "lambda", squared_noise(choice, sample, spec, run) * sample$per_row))

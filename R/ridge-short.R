@@ -1,6 +1,6 @@
 # A second term of a short range: the kernel of a choice with a small part of its bandwidth. Where rows are copies of each
 # other but for their response, or come in groups, close rows agree more than a smooth function lets them. Geostatistics
-# calls such a covariance nested. The penalty is compared once more, too, with more rows than chose it.
+# calls such a covariance nested. The penalty is compared once more, too.
 
 # The range relative to that of the choice, its share of the kernel at its centre, and penalties relative to the choice's.
 SHORT_RANGE <- 0.05
@@ -29,18 +29,18 @@ add_short_range <- function(choice, sample, spec, run) {
   L <- rows_factor(sample$rows, choice$bandwidth)
   # points of folds are in units of the metric
   unit <- diagonal_matrix(rep(1, length(columns)), length(columns))
-  choice$folds <- lapply(choice$folds, \(fold) {
+  choice$folds <- if (!is.null(choice$folds)) lapply(choice$folds, \(fold) {
     fold$coefficients <- NULL
     replace(fold, "kernel", list(with_short_range(fold$kernel, share, columns, unit)))
   })
   replace(choice, "kernel", list(with_short_range(choice$kernel, share, columns, L)))
 }
 
-# Squared residuals with a column for each noise, of one share after the other: of each row left out, or, if there are
-# rows from which no metric was learnt, of the last quarter of the sample. No share and the last noise are the choice.
+# Squared residuals with a column for each noise, of one share after the other: of each row left out, or at the rows from
+# which no metric was learnt, if there are some. No share and the last noise are the choice.
 short_range_squares <- function(choice, noises, sample, run) {
   n <- nrow(sample$y)
-  kept <- seq_len(if (n > SAMPLE_ROWS) max(SAMPLE_ROWS, n - n %/% 4) else n)
+  kept <- seq_len(min(n, SAMPLE_ROWS))
   rows <- \(of) sample$points[of, , drop = FALSE]
   L <- rows_factor(sample$rows, choice$bandwidth)
   both <- \(to) {
@@ -49,7 +49,7 @@ short_range_squares <- function(choice, noises, sample, run) {
   }
   among <- both(NULL)
   between <- if (length(kept) < n) both(rows(-kept))
-  mixed <- \(pair, share) (1 - share) * pair[[1]] + share * pair[[2]]
+  mixed <- \(pair, share) if (share == 0) pair[[1]] else (1 - share) * pair[[1]] + share * pair[[2]]
   do.call(cbind, lapply(SHORT_SHARES, \(share) {
     path <- ridge_path(mixed(among, share), sample$y[kept, , drop = FALSE], noises, run, is.null(between))
     if (is.null(between)) return(squares_left_out(path))

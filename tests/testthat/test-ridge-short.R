@@ -20,6 +20,7 @@ test_that("add_short_range() adds a term where close rows agree, and none where 
   expect_identical(lapply(terms, `[[`, "columns"), list(1:6, 1:6))
   expect_equal(sum(vapply(terms, `[[`, 0, "scale")), 1)
   expect_equal(terms[[2]]$L, SHORT_RANGE * diag(8, 6))
+  expect_null(found$folds)
   expect_null(add_short_range(choice, sample_of(clustered$smooth, in_fit), list(), run)$kernel$terms)
   few <- sample_of(clustered$y, seq_len(SHORT_ROWS - 1))
   expect_identical(add_short_range(choice, few, list(), run), choice)
@@ -42,4 +43,14 @@ test_that("kernel_ridge() predicts rows at known places by a term of short range
   # the levels, which no smooth function of the columns has, have standard deviation 1
   expect_lt(sqrt(mean((predict(fit, new) - clustered$y[-in_fit])^2)), 0.6)
   expect_true(all(predict(fit, new[1:3, ], se.fit = TRUE)$se.fit > 0))
+})
+
+test_that("kernel_ridge() has a term of short range for classes, but not for a given bandwidth", {
+  class <- factor(ifelse(clustered$y > 0, "high", "low"))
+  fit <- kernel_ridge(clustered$x[in_fit, ], class[in_fit])
+  expect_output(print(fit), "0.05 times as wide one")
+  right <- mean(predict(fit, clustered$x[-in_fit, ], type = "class") == class[-in_fit])
+  expect_gt(right, 0.85)
+  given <- kernel_ridge(clustered$x[in_fit, ], clustered$y[in_fit], bandwidth = 8)
+  expect_null(given$kernel$terms)
 })
