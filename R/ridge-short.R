@@ -7,8 +7,8 @@ SHORT_RANGE <- 0.05
 SHORT_SHARES <- c(0, 0.03, 0.3)
 SHORT_NOISES <- c(0.2, 1)
 
-# Fewer rows follow a metric that was learnt from them: on energy (615 rows) the least leave-one-out error has 1.03
-# times the error at other rows.
+# With fewer rows leave-one-out errors mislead, as the metric was learnt from the same rows: on energy (615 rows) what has
+# the least has 1.03 times the error of the choice at other rows.
 SHORT_ROWS <- 1000
 
 # A term must be better by so many standard errors.
