@@ -139,7 +139,8 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   if (is.table(x)) stop_argument("x", "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)")
   if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
   # fit_kde() looks for infinite values, too
-  fit <- fit_kde(any_points(x, "x"), "x", generic_call(match.call()), options, run)
+  points <- if (is.list(x)) any_points(x, "x") else check_points(x, "x", infinite = TRUE)
+  fit <- fit_kde(points, "x", generic_call(match.call()), options, run)
   if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 
