@@ -6,7 +6,7 @@
 #' @section Two samples:
 #' The statistic is \eqn{T = \int (p_1 - p_2)^2}{T = int (p_1 - p_2)^2} for two classical estimates with the same bandwidth H
 #' (Anderson, Hall and Titterington 1994), as in `ks::kde.test()`. Up to a constant it is the squared maximum mean discrepancy
-#' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012), which is consistent.
+#' (MMD) for a Gaussian kernel with variance 2 H (Gretton and others 2012). The test is consistent.
 #'
 #' * `"permutation"` compares T with its values in `replicates` random permutations of the rows. The p-value is
 #'   \eqn{(1 + \#\{T_b \ge T\}) / (B + 1)}{(1 + #{T_b >= T}) / (B + 1)}. The level is exact for any sample sizes, also if

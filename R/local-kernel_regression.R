@@ -54,14 +54,14 @@
 #' @param type `"local_linear"` (default), whose bias does not depend on the slope, even at the edges, or `"constant"`.
 #' @param bandwidth One kernel standard deviation, `d` of them, a `d` x `d` **variance** matrix, `"aicc"` or `"cv"`. `NULL`
 #'   (default): `"aicc"`, or `"cv"` for very few rows. Names, if given, are matched to the columns.
-#' @param weights Non-negative weights of the rows, which multiply the kernels, or `NULL`. Their ratios matter.
+#' @param weights Non-negative weights of the rows, which multiply the kernels, or `NULL`. Only ratios matter.
 #' @param rows Number of rows that the search of a bandwidth uses. `NULL` (default): as many as `seconds` allow.
 #' @param seconds Approximate duration of the search, in seconds of a typical core.
 #' @param tol Error tolerance of fits, relative to the range of the responses under the kernels. It is approximate. With
 #'   0 (default) only rounding remains. See [kernel_sum()].
 #' @param na.action As for [flash_kde()].
 #' @param categorical What [categorical_kernel()] returns: kernels and smoothing parameters of categorical variables.
-#'   Parameters that are not given are chosen by the criterion.
+#'   Parameters not given are chosen by the criterion.
 #' @param control A [flash_control()].
 #' @param ridge Ridge of local lines, a number >= 0. `NULL` (default): 0.01, or 0 if `bandwidth` is a number.
 #' @param object,model A fit from [kernel_regression()]; also the `x` of `print()` and `formula()`.

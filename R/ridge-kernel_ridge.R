@@ -36,7 +36,7 @@
 #' With `metric = "none"`, for sparse rows and for kernels of \eqn{x'y}, bandwidths are chosen by the leave-one-out error on
 #' 400 rows. Families other than `"gaussian"` choose kernel and bandwidth by squared errors of classes, or of `y` on the
 #' scale of the link, and `lambda` by the loss at rows held out. The choices depend on the rows, but not on their order or
-#' on R's random numbers. [tune_ridge()] searches longer.
+#' on R's random numbers.
 #'
 #' **Terms.** `y ~ z + k(x1, x2) + k(x3)` fits \eqn{b + z\beta + f_1(x_1, x_2) + f_2(x_3)}{b + z beta + f_1(x1, x2) +
 #' f_2(x3)} by squared loss. `f_1` and `f_2` have their own kernels; `b` and `beta` are hardly penalised. Bandwidths,
@@ -48,7 +48,7 @@
 #'
 #' **Precision.** Computations are in double precision. On GPUs with more than 5e9 pairs of rows and centres, products
 #' with the kernel matrix are in single precision, and the fit is repeated in double precision if need be. A `jitter` is added to the diagonal of the centres' kernel matrix.
-#' It is raised if the factorisation fails or conjugate gradients stall; else the error has class
+#' It is raised if the factorisation fails or conjugate gradients stall. If that does not help, the error has class
 #' `flashkernel_error_singular`.
 #'
 #' **Rows on a cluster.** If `x` is a [flash_data()], the rows, the response (`y` may be missing), the weights and
