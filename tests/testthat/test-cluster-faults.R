@@ -3,6 +3,7 @@ y <- x[1:50, ] + 0.25
 expected <- kernel_sum(flash_data(x, shard_rows = 100), y, bandwidth = 0.4, tol = 0)
 
 test_that("the shards of a worker that is killed go to the others, and the bits are the same", {
+  sum_on_cpus()
   workers <- parallel::makeCluster(3)
   on.exit(try(parallel::stopCluster(workers[c(1, 3)]), silent = TRUE))
   data <- flash_data(x, workers, shard_rows = 100)

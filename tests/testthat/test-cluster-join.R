@@ -70,6 +70,7 @@ test_that("points that workers can read do not pass the master, and an operator 
 })
 
 test_that("to a tolerance shards meet those near them where that moves less, and a plan says so", {
+  sum_on_cpus()
   n <- 6000
   u <- cbind(seq_len(n) / n, (seq_len(n) * 0.569840291) %% 1)
   b <- cos(seq_len(n)) * 2^(seq_len(n) %/% 1000)

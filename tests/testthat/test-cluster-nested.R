@@ -16,6 +16,7 @@ below <- function() {
 }
 
 test_that("a cluster of clusters gives the bits of none: sums, grids, fits whose points stay, and Falkon", {
+  sum_on_cpus()
   local_method("grid")
   u <- cbind((seq_len(8000) * 0.754877666) %% 1, (seq_len(8000) * 0.569840291) %% 1)
   found <- lapply(list(NULL, workers), \(cluster) {
@@ -51,6 +52,7 @@ test_that("each worker below has a part of the shards, its master none", {
 })
 
 test_that("points in memory go to all of them", {
+  sum_on_cpus()
   replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
   fit_to <- \(cluster) flash_kde(x, "kde", bandwidth = 0.4, control = flash_control(cluster = cluster))
   alike(\(cluster) predict(fit_to(cluster)), list(masters[1], workers))

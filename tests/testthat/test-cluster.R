@@ -58,6 +58,7 @@ test_that("data know their size, columns, moments and rows", {
 })
 
 test_that("fits to data on workers are those of the points, for each estimator, with weights", {
+  sum_on_cpus()
   h <- c(0.3, 0.5)
   there <- flash_data(cbind(x, w = w), workers, shard_rows = 500, weights = "w")
   for (estimator in c("kde", "sdkde", "laplace")) {
@@ -113,6 +114,7 @@ test_that("a big.matrix in a file is read by the workers, one in memory is sent 
 })
 
 test_that("with `cluster` sums of points in memory are those without, and the same on one worker and two", {
+  sum_on_cpus()
   replace_in_package("LEAST_PAIRS_FOR_CLUSTER", 1e3)
   results <- function(cluster) {
     control <- flash_control(cluster = cluster)
@@ -131,6 +133,7 @@ test_that("with `cluster` sums of points in memory are those without, and the sa
 })
 
 test_that("predictions stay on the workers where they are asked to, at the points of the fit and at others", {
+  sum_on_cpus()
   there <- flash_data(x, workers, shard_rows = 500)
   others <- flash_data(y, workers, shard_rows = 3)
   known <- flash_kde(x, "kde", bandwidth = 0.4)
