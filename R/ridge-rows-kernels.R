@@ -20,9 +20,8 @@ kernel_bytes <- function(rows, m, spec, run) {
 rows_with_kernels <- function(rows, centers, spec, run) {
   if (kernel_bytes(rows, centers$m, spec, run) == 0) return(rows)
   rows$kernels <- lapply(pieces_of(rows$n, max(1, KERNEL_BLOCK %/% (8 * centers$m))), \(piece) {
-    of <- piece[1]:piece[2]
-    points <- as_points(rows$points[of, , drop = FALSE], "x")
-    list(of = of, K = kernels_between(centers$points, points, spec$L, spec$kernel, run))
+    points <- as_points(rows$points[piece[1]:piece[2], , drop = FALSE], "x")
+    kernels_between(centers$points, points, spec$L, spec$kernel, run)
   })
   rows$kernels_at <- centers$points
   if (!inherits(rows, "rows_kept")) class(rows) <- append(class(rows), "rows_kept", length(class(rows)) - 1)
@@ -51,9 +50,6 @@ rows_hessian.rows_kept <- function(rows, system, at, v) {
 # list(product, sums), K'(W (K v + w)) and K v, of which those are computed that are `asked`. `chances`: NULL, or the
 # probabilities p of classes of each row, whose W is its weight times diag(p) - p p'.
 stored_normal <- function(blocks, v, w, weights, asked, run, chances = NULL) {
-  parts <- lapply(blocks, \(block) {
-    of <- \(x) x[block$of, , drop = FALSE]
-    .Call(ffi_stored_normal, block$K, v, of(w), weights[block$of], of(chances), asked, run)
-  })
-  list(product = Reduce(`+`, lapply(parts, `[[`, 1)), sums = do.call(rbind, lapply(parts, `[[`, 2)))
+  found <- .Call(ffi_stored_normal, blocks, v, w, if (!is.null(weights)) as.double(weights), chances, asked, run)
+  list(product = found[[1]], sums = found[[2]])
 }

@@ -10,12 +10,14 @@ enum { FK_HOST_TRIANGLE = 96 };
 
 /* K'(W (K v + w)) of a matrix that has a column for each row of K: `columns` columns of v, of w and of the
  * results; v or w NULL: 0, weights NULL: ones, product or sums (K v) NULL: not asked. chances: NULL, or
- * probabilities p of classes for each row, whose W is its weight times diag(p) - p p'. */
+ * probabilities p of classes for each row, whose W is its weight times diag(p) - p p'. The columns of w, chances
+ * and sums are ld apart. adds: is the product added to what is there? */
 struct fk_host_normal {
   const struct fk_dense *transposed;
   const double *v, *w, *weights, *chances;
-  int64_t columns;
+  int64_t columns, ld;
   double *sums, *product;
+  bool adds;
 };
 
 struct fk_host_ops {

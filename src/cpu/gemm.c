@@ -132,7 +132,7 @@ enum { PIECE = 256 }; /* rows of C */
 static void run_vectors(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct gemm *g = data;
   struct fk_tile_vector a = {
-      .x = g->B, .ld = g->lda, .alpha = g->alpha, .columns = g->n, .ldx = g->ldb, .ldy = g->ldc};
+      .x = g->B, .ld = g->lda, .alpha = g->alpha, .columns = g->n, .ldx = g->ldb, .ldy = g->ldc, .step = 1};
   scale_C(g, first, end - first, 0, g->n);
   a.y = g->C + first;
   a.A = g->A + first * (g->transposed ? g->lda : 1);

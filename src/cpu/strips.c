@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
 #include "../core/threads.h"
@@ -12,11 +13,16 @@
 /* Rows of a strip, a multiple of LEAST: as many as have so many bytes, and at most MOST. */
 enum { LEAST = 8, MOST = 32, STRIP_BYTES = 1 << 18, PIECES = 32 };
 
+/* Of more columns than that, vectors take numbers of one row of v and of the sums, in copies with such rows. */
+enum { FEW = 3 };
+
 struct strips {
   const struct fk_tile_ops *ops;
   const struct fk_host_normal *of;
   int64_t strip, piece; /* rows */
   int64_t ld; /* of the parts, an odd number of cache lines: their columns lie in different sets of a cache */
+  int64_t width, row, column; /* numbers of a row of such copies, 0: none; between rows and columns of the sums */
+  double *rows;               /* v with such rows */
   struct fk_scratch inner, products;
 };
 
@@ -26,8 +32,8 @@ static void weigh(const struct strips *p, int64_t first, int64_t count, double *
   double mean[MOST] = {0};
   for (int64_t c = 0; c < of->columns; c++)
     for (int64_t r = 0; r < count; r++) {
-      double *value = u + c * p->strip + r;
-      const int64_t at = c * of->transposed->d + first + r;
+      double *value = u + c * p->column + r * p->row;
+      const int64_t at = c * of->ld + first + r;
       if (of->sums) of->sums[at] = *value;
       if (of->w) *value += of->w[at];
       if (of->weights) *value *= of->weights[first + r];
@@ -35,8 +41,8 @@ static void weigh(const struct strips *p, int64_t first, int64_t count, double *
     }
   for (int64_t c = 0; of->chances && c < of->columns; c++)
     for (int64_t r = 0; r < count; r++) {
-      double *value = u + c * p->strip + r;
-      *value = of->chances[c * of->transposed->d + first + r] * (*value - mean[r]);
+      double *value = u + c * p->column + r * p->row;
+      *value = of->chances[c * of->ld + first + r] * (*value - mean[r]);
     }
 }
 
@@ -45,15 +51,18 @@ static void run_strip(const struct strips *p, int64_t first, int64_t count, doub
   const struct fk_dense *K = of->transposed;
   struct fk_tile_vector a = {.n = K->n, .d = count, .ld = K->ld, .columns = of->columns, .alpha = 1};
   a.A = (const double *)K->data + first * K->ld;
-  memset(u, 0, sizeof *u * (size_t)(p->strip * of->columns));
-  if (of->v) {
-    a.x = of->v, a.ldx = K->n;
-    a.y = u, a.ldy = p->strip;
-    p->ops->multiply_vector_transposed(&a);
+  a.y = u;
+  if (p->rows) {
+    a.x = p->rows, a.ldx = a.ldy = a.columns = p->width;
+    p->ops->multiply_across(&a);
+  } else {
+    memset(u, 0, sizeof *u * (size_t)(p->strip * of->columns));
+    a.x = of->v, a.ldx = K->n, a.ldy = p->strip;
+    if (of->v) p->ops->multiply_vector_transposed(&a);
   }
   weigh(p, first, count, u);
   if (!of->product) return;
-  a.x = u, a.ldx = p->strip;
+  a.x = u, a.ldx = p->column, a.step = p->row, a.columns = of->columns;
   a.y = product, a.ldy = p->ld;
   p->ops->multiply_vector(&a);
 }
@@ -69,12 +78,28 @@ static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
+/* Copies v to rows of vectors, filled up with 0. Where there is no v, rows would gain nothing. */
+static bool copy_rows(struct strips *p) {
+  const struct fk_host_normal *of = p->of;
+  const int64_t m = of->transposed->n, lanes = p->ops->vector_lanes;
+  p->row = 1, p->column = p->strip;
+  if (!of->v || of->columns <= FEW) return true;
+  p->width = fk_padded(of->columns, lanes);
+  p->row = p->width, p->column = 1;
+  p->rows = fk_aligned_alloc(sizeof(double) * (size_t)(m * p->width));
+  if (!p->rows) return false;
+  memset(p->rows, 0, sizeof(double) * (size_t)(m * p->width));
+  for (int64_t c = 0; c < of->columns; c++)
+    for (int64_t k = 0; k < m; k++) p->rows[k * p->width + c] = of->v[c * m + k];
+  return true;
+}
+
 /* The parts, in their order. */
 static void add_parts(const struct strips *p, int64_t pieces) {
   const int64_t m = p->of->transposed->n;
   for (int64_t c = 0; c < p->of->columns; c++) {
     double *to = p->of->product + c * m;
-    memset(to, 0, sizeof *to * (size_t)m);
+    if (!p->of->adds) memset(to, 0, sizeof *to * (size_t)m);
     for (int64_t i = 0; i < pieces; i++) {
       const double *part = (const double *)fk_scratch_at(&p->products, (int)i) + c * p->ld;
       for (int64_t k = 0; k < m; k++) to[k] += part[k];
@@ -91,12 +116,15 @@ enum fk_status fk_strips_normal(int threads, const struct fk_host_normal *of, st
   const int pieces = (int)fk_pieces(n, p.piece);
   const size_t bytes = sizeof(double) * (size_t)(p.ld * of->columns);
   threads = fk_threads_for_work(threads, (double)n * (double)m * (double)of->columns);
-  bool fits = fk_scratch_init(&p.inner, threads, sizeof(double) * (size_t)(p.strip * of->columns)) &&
-              (!of->product || fk_scratch_init(&p.products, pieces, bytes));
+  bool fits =
+      copy_rows(&p) &&
+      fk_scratch_init(&p.inner, threads, sizeof(double) * (size_t)(p.strip * fk_larger(p.width, of->columns))) &&
+      (!of->product || fk_scratch_init(&p.products, pieces, bytes));
   if (fits) {
     fk_parallel_for(threads, pieces, 1, run_pieces, &p);
     if (of->product) add_parts(&p, pieces);
   }
+  fk_aligned_free(p.rows);
   fk_scratch_free(&p.inner);
   fk_scratch_free(&p.products);
   return fits ? FK_STATUS_OK : fk_no_memory(err, (double)bytes * pieces, "parts of a product");

@@ -61,10 +61,12 @@ struct fk_tile_values {
   int64_t ld;
 };
 
-/* Y += alpha A X, or alpha A'X, of A, n x d. The columns of A, X and Y are ld, ldx and ldy apart. */
+/* Y += alpha A X, or alpha A'X, of A, n x d. The columns of A, X and Y are ld, ldx and ldy apart, the rows of X
+ * `step`. multiply_across: Y = A'X, where the rows of X and Y are ldx and ldy apart, and `columns` are a multiple of
+ * vector_lanes. */
 struct fk_tile_vector {
   const double *A, *x;
-  int64_t n, d, ld, columns, ldx, ldy;
+  int64_t n, d, ld, columns, ldx, ldy, step;
   double alpha, *y;
 };
 
@@ -216,6 +218,8 @@ struct fk_tile_ops {
                  int64_t stride);
   void (*multiply_vector)(const struct fk_tile_vector *a);
   void (*multiply_vector_transposed)(const struct fk_tile_vector *a);
+  void (*multiply_across)(const struct fk_tile_vector *a);
+  int vector_lanes;
   double (*fma_rate)(double seconds); /* lanes a second, one thread */
 };
 

@@ -449,6 +449,8 @@ static const struct fk_tile_ops FN(ops) = {
     .copied = DOUBLE_ONLY(FN(copied)),
     .multiply_vector = DOUBLE_ONLY(FN(multiply_vector)),
     .multiply_vector_transposed = DOUBLE_ONLY(FN(multiply_vector_transposed)),
+    .multiply_across = DOUBLE_ONLY(FN(multiply_across)),
+    .vector_lanes = V_LANES,
     .fma_rate = FN(fma_rate),
 };
 

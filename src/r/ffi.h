@@ -42,7 +42,7 @@ SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control);
 SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control);
-SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
+SEXP ffi_stored_normal(SEXP blocks, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);

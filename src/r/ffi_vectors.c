@@ -71,13 +71,17 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   return out;
 }
 
-/* list(product, sums): of a matrix of kernels with a column for each row of K, K'(W (K v + w)) and K v, of which
- * NULL are not asked. v or w NULL: 0, weights NULL: ones. */
-SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control) {
-  const double *kernels = r_numbers(transposed, r_size(transposed, "transposed"), "transposed");
-  const int m = Rf_nrows(transposed), n = Rf_ncols(transposed), t = Rf_ncols(Rf_isNull(v) ? w : v);
-  const struct fk_dense K = fk_dense_of((double *)kernels, m, n);
-  struct fk_host_normal of = {.transposed = &K, .columns = t};
+/* list(product, sums), K'(W (K v + w)) and K v, of which NULL are not asked. `blocks`: a list of matrices of
+ * kernels, each with a column for each row of its part of K. v or w NULL: 0, weights NULL: ones. */
+SEXP ffi_stored_normal(SEXP blocks, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control) {
+  const int m = Rf_nrows(VECTOR_ELT(blocks, 0)), t = Rf_ncols(Rf_isNull(v) ? w : v);
+  int n = 0;
+  for (R_xlen_t b = 0; b < XLENGTH(blocks); b++) {
+    const SEXP block = VECTOR_ELT(blocks, b);
+    r_numbers(block, (R_xlen_t)m * Rf_ncols(block), "blocks");
+    n += Rf_ncols(block);
+  }
+  struct fk_host_normal of = {.columns = t, .ld = n};
   if (!Rf_isNull(v)) of.v = r_numbers(v, (R_xlen_t)m * t, "v");
   if (!Rf_isNull(w)) of.w = r_numbers(w, (R_xlen_t)n * t, "w");
   if (!Rf_isNull(weights)) of.weights = r_numbers(weights, n, "weights");
@@ -89,7 +93,17 @@ SEXP ffi_stored_normal(SEXP transposed, SEXP v, SEXP w, SEXP weights, SEXP chanc
   if (LOGICAL(asked)[1]) SET_VECTOR_ELT(result, 1, r_matrix(n, t, R_NilValue));
   if (LOGICAL(asked)[0]) of.product = REAL(VECTOR_ELT(result, 0));
   if (LOGICAL(asked)[1]) of.sums = REAL(VECTOR_ELT(result, 1));
-  fk_host.normal(threads, &of, &err);
+  for (R_xlen_t b = 0; b < XLENGTH(blocks) && !err.status; b++) {
+    const int rows = Rf_ncols(VECTOR_ELT(blocks, b));
+    const struct fk_dense K = fk_dense_of(REAL(VECTOR_ELT(blocks, b)), m, rows);
+    of.transposed = &K;
+    fk_host.normal(threads, &of, &err);
+    of.adds = true;
+    if (of.w) of.w += rows;
+    if (of.weights) of.weights += rows;
+    if (of.chances) of.chances += rows;
+    if (of.sums) of.sums += rows;
+  }
   r_finish(&err);
   UNPROTECT(1);
   return result;

@@ -98,7 +98,7 @@ test_that("every window of the table, with its filters, is the kernel to the err
       max(abs(sums(2, at$value) - t^2 / 2 * k)), max(abs(sums(2, at$slope) - (t - t^3 / 2) * k))
     )
     told <- paste("window", i, "of width", window$width, "and spacing", window$spacing)
-    expect_true(all(errors <= window$errors), label = paste(c(told, signif(errors / window$errors, 3)), collapse = " "))
+    expect_true(all(errors <= window$errors + 4 * .Machine$double.eps), label = paste(c(told, signif(errors / window$errors, 3)), collapse = " "))
     # and not far below: the table would be wrong about what is cheap
     expect_gt(errors[1], window$errors[1] / 100, label = told)
     # the window sums to one, wherever the point lies
