@@ -170,7 +170,10 @@ plan_memory <- function(task, factors, on, waste) {
   )
   device <- if (!cpu) {
     k <- 16 * ceiling(rows$d / 16)
-    c(rows = n * (4 * k + 16 + 8 * t), factors = if (on == "cuda") factors else 0)
+    c(
+      rows = n * (4 * k + 16 + 8 * t), factors = if (on == "cuda") factors else 0,
+      `kernels of rows and centres` = if (exact) 0 else kernel_bytes(rows, m, task$spec, task$run, "cuda")
+    )
   }
   list(host = host, device = device)
 }

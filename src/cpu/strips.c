@@ -7,11 +7,12 @@
 #include "../core/aligned.h"
 #include "../core/count.h"
 #include "../core/pool.h"
+#include "../core/stored.h"
 #include "../core/threads.h"
 #include "tile.h"
 
 /* Rows of a strip, a multiple of LEAST: as many as have so many bytes, and at most MOST. */
-enum { LEAST = 8, MOST = 32, STRIP_BYTES = 1 << 18, PIECES = 32 };
+enum { LEAST = 8, MOST = FK_WEIGHED, STRIP_BYTES = 1 << 18, PIECES = 32 };
 
 /* Of more columns than that, vectors take numbers of one row of v and of the sums, in copies with such rows. */
 enum { FEW = 3 };
@@ -25,26 +26,6 @@ struct strips {
   double *rows;               /* v with such rows */
   struct fk_scratch inner, products;
 };
-
-/* u: K v of `count` rows, which becomes W (K v + w). */
-static void weigh(const struct strips *p, int64_t first, int64_t count, double *u) {
-  const struct fk_host_normal *of = p->of;
-  double mean[MOST] = {0};
-  for (int64_t c = 0; c < of->columns; c++)
-    for (int64_t r = 0; r < count; r++) {
-      double *value = u + c * p->column + r * p->row;
-      const int64_t at = c * of->ld + first + r;
-      if (of->sums) of->sums[at] = *value;
-      if (of->w) *value += of->w[at];
-      if (of->weights) *value *= of->weights[first + r];
-      if (of->chances) mean[r] += of->chances[at] * *value;
-    }
-  for (int64_t c = 0; of->chances && c < of->columns; c++)
-    for (int64_t r = 0; r < count; r++) {
-      double *value = u + c * p->column + r * p->row;
-      *value = of->chances[c * of->ld + first + r] * (*value - mean[r]);
-    }
-}
 
 static void run_strip(const struct strips *p, int64_t first, int64_t count, double *u, double *product) {
   const struct fk_host_normal *of = p->of;
@@ -60,7 +41,7 @@ static void run_strip(const struct strips *p, int64_t first, int64_t count, doub
     a.x = of->v, a.ldx = K->n, a.ldy = p->strip;
     if (of->v) p->ops->multiply_vector_transposed(&a);
   }
-  weigh(p, first, count, u);
+  fk_normal_weigh(of, first, count, u, p->row, p->column);
   if (!of->product) return;
   a.x = u, a.ldx = p->column, a.step = p->row, a.columns = of->columns;
   a.y = product, a.ldy = p->ld;

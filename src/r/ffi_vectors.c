@@ -1,9 +1,11 @@
 /* Columns of vectors and products of matrices; R/sum-gradients.R. */
 #include "../core/dense_product.h"
 #include "../core/host.h"
+#include "../core/stored.h"
 #include "../core/vectors.h"
 
 #include "ffi.h"
+#include "operator.h"
 
 static int r_threads(SEXP control) { return r_begin(control).opts.threads; }
 
@@ -71,16 +73,80 @@ SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control) {
   return out;
 }
 
-/* list(product, sums), K'(W (K v + w)) and K v, of which NULL are not asked. `blocks`: a list of matrices of
- * kernels, each with a column for each row of its part of K. v or w NULL: 0, weights NULL: ones. */
-SEXP ffi_stored_normal(SEXP blocks, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control) {
-  const int m = Rf_nrows(VECTOR_ELT(blocks, 0)), t = Rf_ncols(Rf_isNull(v) ? w : v);
-  int n = 0;
-  for (R_xlen_t b = 0; b < XLENGTH(blocks); b++) {
-    const SEXP block = VECTOR_ELT(blocks, b);
-    r_numbers(block, (R_xlen_t)m * Rf_ncols(block), "blocks");
-    n += Rf_ncols(block);
+/* ---- kernels that are kept -------------------------------------------------------------------- */
+
+static SEXP tag_of_stored(void) { return Rf_install("flashkernel_stored"); }
+static struct fk_stored *stored_of(SEXP handle) {
+  if (TYPEOF(handle) != EXTPTRSXP || R_ExternalPtrTag(handle) != tag_of_stored()) return NULL;
+  if (!R_ExternalPtrAddr(handle)) Rf_error("the kernels were freed");
+  return R_ExternalPtrAddr(handle);
+}
+static void free_stored(SEXP handle) {
+  fk_stored_free(R_ExternalPtrAddr(handle));
+  R_ClearExternalPtr(handle);
+}
+static void finalize(SEXP handle) {
+  free_stored(handle);
+  r_count_handle(-1);
+}
+
+/* A handle of memory on a GPU for `rows` columns of `centers` numbers each. */
+SEXP ffi_store(SEXP centers, SEXP rows, SEXP control) {
+  struct r_call call = r_begin(control);
+  struct fk_stored *S = NULL;
+  SEXP handle = PROTECT(r_new_handle(NULL, tag_of_stored(), finalize));
+  fk_stored_create(&call.opts, Rf_asInteger(centers), Rf_asInteger(rows), &S, &call.err);
+  R_SetExternalPtrAddr(handle, S);
+  r_finish(&call.err);
+  UNPROTECT(1);
+  return handle;
+}
+
+/* Sends the kernels of the rows from `first` (from 0), in columns. NULL: frees the memory. */
+SEXP ffi_store_kernels(SEXP handle, SEXP first, SEXP kernels) {
+  struct fk_error err = {FK_STATUS_OK, ""};
+  if (Rf_isNull(kernels)) {
+    free_stored(handle);
+    return R_NilValue;
   }
+  const double *numbers = r_numbers(kernels, r_size(kernels, "kernels"), "kernels");
+  const struct fk_dense part = fk_dense_of(numbers, Rf_nrows(kernels), Rf_ncols(kernels));
+  fk_stored_send(stored_of(handle), Rf_asInteger(first), &part, &err);
+  r_finish(&err);
+  return R_NilValue;
+}
+
+/* The kernels of `blocks`, matrices, in turn. */
+static enum fk_status multiply_blocks(SEXP blocks, int threads, struct fk_host_normal of, struct fk_error *err) {
+  for (R_xlen_t b = 0; b < XLENGTH(blocks) && !err->status; b++) {
+    const int m = Rf_nrows(VECTOR_ELT(blocks, b)), rows = Rf_ncols(VECTOR_ELT(blocks, b));
+    const struct fk_dense K = fk_dense_of(REAL(VECTOR_ELT(blocks, b)), m, rows);
+    of.transposed = &K;
+    fk_host.normal(threads, &of, err);
+    of.adds = true;
+    if (of.w) of.w += rows;
+    if (of.weights) of.weights += rows;
+    if (of.chances) of.chances += rows;
+    if (of.sums) of.sums += rows;
+  }
+  return err->status;
+}
+
+/* list(product, sums), K'(W (K v + w)) and K v, of which NULL are not asked. `kernels`: a list of matrices, each
+ * with a column for each row of its part of K, or a handle. size: c(rows of K, columns of K). v or w NULL: 0,
+ * weights NULL: ones. */
+SEXP ffi_stored_normal(SEXP kernels, SEXP size, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked,
+                       SEXP control) {
+  const int n = (int)r_numbers(size, 2, "size")[0], m = (int)r_numbers(size, 2, "size")[1],
+            t = Rf_ncols(Rf_isNull(v) ? w : v);
+  R_xlen_t rows = 0;
+  for (R_xlen_t b = 0; TYPEOF(kernels) == VECSXP && b < XLENGTH(kernels); b++) {
+    const SEXP block = VECTOR_ELT(kernels, b);
+    r_numbers(block, (R_xlen_t)m * Rf_ncols(block), "kernels");
+    rows += Rf_ncols(block);
+  }
+  struct fk_stored *stored = stored_of(kernels);
+  if (!stored && rows != n) Rf_error("`kernels` must have %d columns", n);
   struct fk_host_normal of = {.columns = t, .ld = n};
   if (!Rf_isNull(v)) of.v = r_numbers(v, (R_xlen_t)m * t, "v");
   if (!Rf_isNull(w)) of.w = r_numbers(w, (R_xlen_t)n * t, "w");
@@ -93,17 +159,10 @@ SEXP ffi_stored_normal(SEXP blocks, SEXP v, SEXP w, SEXP weights, SEXP chances, 
   if (LOGICAL(asked)[1]) SET_VECTOR_ELT(result, 1, r_matrix(n, t, R_NilValue));
   if (LOGICAL(asked)[0]) of.product = REAL(VECTOR_ELT(result, 0));
   if (LOGICAL(asked)[1]) of.sums = REAL(VECTOR_ELT(result, 1));
-  for (R_xlen_t b = 0; b < XLENGTH(blocks) && !err.status; b++) {
-    const int rows = Rf_ncols(VECTOR_ELT(blocks, b));
-    const struct fk_dense K = fk_dense_of(REAL(VECTOR_ELT(blocks, b)), m, rows);
-    of.transposed = &K;
-    fk_host.normal(threads, &of, &err);
-    of.adds = true;
-    if (of.w) of.w += rows;
-    if (of.weights) of.weights += rows;
-    if (of.chances) of.chances += rows;
-    if (of.sums) of.sums += rows;
-  }
+  if (stored)
+    fk_stored_normal(stored, threads, &of, &err);
+  else
+    multiply_blocks(kernels, threads, of, &err);
   r_finish(&err);
   UNPROTECT(1);
   return result;

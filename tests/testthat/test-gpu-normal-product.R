@@ -371,3 +371,30 @@ test_that("shards of rows give the same bits on several devices", {
     expect_identical(product(0:1), product(0))
   }
 })
+
+test_that("products with kernels of several classes kept on a GPU are those computed anew, and their memory is freed", {
+  skip_if_no_gpu()
+  x <- matrix(sin(seq_len(1299)^2), 433)
+  spec <- list(L = diag(0.8, 3), kernel = check_kernel("matern52"), family = FAMILIES$multinomial)
+  rows <- ridge_rows(x, spec$L, spec$kernel)
+  centers <- ridge_centers(x[1:45, ], spec$L, spec$kernel)
+  run <- run_control(settle_control(flash_control("cuda", "double")))
+  replace_in_package("KERNEL_BLOCK", 8 * 45 * 200) # three blocks
+  kept <- rows_with_kernels(rows, centers, spec, run)
+  expect_identical(typeof(kept$kernels), "externalptr")
+  numbers <- \(n, columns) matrix(cos(seq_len(n * columns)^2), n)
+  answers <- \(rows, columns, run) list(
+    rows_multiply(rows, centers, numbers(45, columns), run)$sums,
+    rows_normal(rows, centers, NULL, numbers(433, columns), abs(x[, 1]), run)$product,
+    rows_hessian(rows, list(centers = centers, family = spec$family, loss = spec$family$loss, weights = abs(x[, 1]), run = run),
+      link_probabilities(numbers(433, columns)), numbers(45, columns))[c("product", "sums")]
+  )
+  for (columns in c(3, 26, 5)) {
+    expect_equal(answers(kept, columns, run), answers(rows, columns, cpu_run()), tolerance = 1e-12)
+    expect_identical(answers(kept, columns, run), answers(kept, columns, run))
+  }
+  free_kernels(kept)
+  expect_error(answers(kept, 3, run), "freed")
+  # two classes take one product with kernels that are computed
+  expect_identical(rows_with_kernels(rows, centers, replace(spec, "family", list(FAMILIES$binomial)), run), rows)
+})

@@ -170,6 +170,7 @@ test_that("products with kept kernels are those without them, for any number of 
   for (kernel in list(one, sum_kernel(one, list(term(1:3, "matern52"), term(2, "gaussian"))))) {
     plain <- ridge_rows(x, L, kernel)
     centers <- ridge_centers(x[1:45, ], L, kernel)
+    replace_in_package("KERNEL_BLOCK", 8 * 45 * 200) # three blocks
     kept <- rows_with_kernels(plain, centers, list(kernel = kernel, L = L), cpu_run())
     expect_s3_class(kept, "rows_kept")
     for (columns in c(1, 2, 7)) {
