@@ -35,11 +35,11 @@ add_diagonal <- function(C, s) {
 # ---- with every row of the sample -------------------------------------------------------------
 
 exact_pass <- function(task, z, s) {
-  pairs <- kernel_pairs(z, NULL, task$kernel)
+  pairs <- kernel_pairs(z, NULL, task$kernel, task$run)
   of <- inverse_of(add_diagonal(pairs$K, s), task$run)
   if (is.null(of)) return(NULL)
-  found <- EXACT_CRITERIA[[task$criterion]](of, of$inverse %*% task$y, task$y, task$run)
-  by_bandwidth <- bandwidth_slopes(found$G, pairs, z, z, task$kernel, task$together)
+  found <- EXACT_CRITERIA[[task$criterion]](of, matrix_product(of$inverse, task$y, task$run), task$y, task$run)
+  by_bandwidth <- bandwidth_slopes(found$G, pairs, z, z, task$kernel, task$together, task$run)
   list(value = found$value, gradient = c(by_bandwidth, s * sum(diagonal(found$G))))
 }
 
@@ -49,7 +49,8 @@ EXACT_CRITERIA <- list(
   likelihood = \(of, a, y, run) {
     signal <- colMeans(y * a)
     value <- (mean(log(signal)) + of$log_det / nrow(y) + 1 + log(2 * pi)) / 2
-    list(value = value, G = (ncol(y) * of$inverse - tcrossprod(scale_columns(a, 1 / sqrt(signal)))) / (2 * length(y)))
+    b <- scale_columns(a, 1 / sqrt(signal))
+    list(value = value, G = (ncol(y) * of$inverse - matrix_tcrossprod(b, b, run)) / (2 * length(y)))
   },
   # the logarithm of the root mean square of what is left when each row is predicted by the others
   loo = \(of, a, y, run) {
@@ -78,8 +79,8 @@ bound_pass <- function(task, z, s) {
   n <- nrow(task$y)
   t <- ncol(task$y)
   u <- task$inducing
-  cross <- kernel_pairs(z[u, , drop = FALSE], z, task$kernel)
-  own <- kernel_pairs(z[u, , drop = FALSE], NULL, task$kernel)
+  cross <- kernel_pairs(z[u, , drop = FALSE], z, task$kernel, task$run)
+  own <- kernel_pairs(z[u, , drop = FALSE], NULL, task$kernel, task$run)
   Kuu <- add_diagonal(own$K, BOUND_JITTER * mean(diag(own$K)))
   S <- matrix_tcrossprod(cross$K, cross$K, task$run)
   M <- Kuu + S / s
@@ -91,7 +92,7 @@ bound_pass <- function(task, z, s) {
   # a = (Q + s)^-1 y, by Woodbury's identity
   a <- (task$y - crossprod(cross$K, Mi %*% (cross$K %*% task$y)) / s) / s
   signal <- colMeans(task$y * a)
-  own_diagonal <- own_kernels(z, task$kernel)
+  own_diagonal <- own_kernels(z, task$kernel, task$run)
   lacking <- sum(own_diagonal$K) - sum(Ui * S)
   value <- mean(log(signal)) / 2 + (of_M$log_det - of_K$log_det) / (2 * n) + log(s) / 2 + lacking / (2 * s * n) +
     (1 + log(2 * pi)) / 2
@@ -100,8 +101,8 @@ bound_pass <- function(task, z, s) {
   Gun <- (matrix_product(Mi - Ui, cross$K, task$run) * (t / s) - tcrossprod(Vb, b)) / (n * t)
   UMU <- matrix_product(matrix_product(Ui, M, task$run), Ui, task$run)
   Guu <- (t * (Mi - 2 * Ui + UMU) + tcrossprod(Vb)) / (2 * n * t)
-  by_bandwidth <- bandwidth_slopes(Gun, cross, z[u, , drop = FALSE], z, task$kernel, task$together) +
-    bandwidth_slopes(Guu, own, z[u, , drop = FALSE], z[u, , drop = FALSE], task$kernel, task$together) +
+  by_bandwidth <- bandwidth_slopes(Gun, cross, z[u, , drop = FALSE], z, task$kernel, task$together, task$run) +
+    bandwidth_slopes(Guu, own, z[u, , drop = FALSE], z[u, , drop = FALSE], task$kernel, task$together, task$run) +
     diagonal_slopes(own_diagonal, z, task) / (2 * s * n)
   trace <- (n - sum(Mi * S) / s) / s
   by_noise <- s * (trace / n - sum(b^2) / (n * t)) / 2 - lacking / (2 * s * n)
@@ -111,18 +112,11 @@ bound_pass <- function(task, z, s) {
 # Jitter for the Cholesky factorisation of K_uu in double precision, relative to the mean of its diagonal.
 BOUND_JITTER <- 1e-8
 
-# k(x, x) and its slope: 1 and none for kernels of u.
-own_kernels <- function(z, kernel) {
-  of <- KERNEL_SLOPES[[kernel$name]]
-  u <- as.matrix(if (is_stationary(kernel)) rep(0, nrow(z)) else square_sums(z))
-  K <- of$value(u, kernel$parameters)
-  list(K = K, slope = as.vector(of$slope(u, K, kernel$parameters)), u = as.vector(u))
-}
-
 # Derivatives of sum(k(x, x)) by the logarithms of the bandwidths.
 diagonal_slopes <- function(diagonal, z, task) {
   if (is_stationary(task$kernel)) return(0)
-  if (task$together) -2 * sum(diagonal$slope * diagonal$u) else -2 * colSums(diagonal$slope * z^2)
+  by_column <- -2 * colSums(as.vector(diagonal$slope) * z^2)
+  if (task$together) sum(by_column) else by_column
 }
 
 # ---- rows held out ----------------------------------------------------------------------------
@@ -132,8 +126,8 @@ held_out_pass <- function(task, z, s) {
   at <- z[task$held, , drop = FALSE]
   z <- z[-task$held, , drop = FALSE]
   y <- task$y[-task$held, , drop = FALSE]
-  own <- kernel_pairs(z, NULL, task$kernel)
-  cross <- kernel_pairs(at, z, task$kernel)
+  own <- kernel_pairs(z, NULL, task$kernel, task$run)
+  cross <- kernel_pairs(at, z, task$kernel, task$run)
   of <- inverse_of(add_diagonal(own$K, s), task$run)
   if (is.null(of)) return(NULL)
   a <- of$inverse %*% y
@@ -141,7 +135,7 @@ held_out_pass <- function(task, z, s) {
   total <- sum(residual^2)
   G_cross <- -tcrossprod(residual, a) / total
   G <- tcrossprod(of$inverse %*% crossprod(cross$K, residual), a) / total
-  by_bandwidth <- bandwidth_slopes(G, own, z, z, task$kernel, task$together) +
-    bandwidth_slopes(G_cross, cross, at, z, task$kernel, task$together)
+  by_bandwidth <- bandwidth_slopes(G, own, z, z, task$kernel, task$together, task$run) +
+    bandwidth_slopes(G_cross, cross, at, z, task$kernel, task$together, task$run)
   list(value = log(mean(residual^2)) / 2, gradient = c(by_bandwidth, s * sum(diag(G))))
 }

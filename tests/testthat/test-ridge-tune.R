@@ -42,10 +42,10 @@ test_that("kernels of a sample are those of the operators", {
     h <- c(1.2, 0.8, 2)
     z <- case$x / rep(h, each = 30)
     expected <- as.matrix(kernel_operator(case$x, case$x[1:7, ], bandwidth = h, kernel = kernel))
-    got <- kernel_pairs(z, z[1:7, ], kernel)$K
+    got <- kernel_pairs(z, z[1:7, ], kernel, cpu_run())$K
     if (!identical(dim(expected), dim(got))) expected <- t(expected)
     expect_lt(max(abs(got - expected)) / max(abs(expected)), 1e-7, label = name)
-    expect_lt(max(abs(kernel_pairs(z, NULL, kernel)$K[, 1:7] - got)) / max(abs(got)), 1e-7, label = name)
+    expect_lt(max(abs(kernel_pairs(z, NULL, kernel, cpu_run())$K[, 1:7] - got)) / max(abs(got)), 1e-7, label = name)
   }
 })
 
@@ -80,7 +80,7 @@ test_that("inverses and determinants are those of R, of any order, and none of a
 test_that("the likelihood is that of a normal distribution, and the bound meets it where all rows are inducing", {
   case <- tune_case(40)
   theta <- c(0, 0, 0, log(0.1))
-  C <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"))$K + diag(0.1, 40)
+  C <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"), cpu_run())$K + diag(0.1, 40)
   signal <- sum(case$y * solve(C, case$y)) / 40
   literal <- (40 * log(2 * pi) + as.vector(determinant(signal * C)$modulus) + sum(case$y * solve(signal * C, case$y))) / 80
   exact <- criterion_at(task_of(case, "likelihood"), theta)$value
@@ -96,7 +96,7 @@ test_that("the likelihood is that of a normal distribution, and the bound meets 
 test_that("leave-one-out and generalised cross-validation are their definitions", {
   case <- tune_case(40)
   theta <- c(0, 0, 0, log(0.1))
-  K <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"))$K
+  K <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"), cpu_run())$K
   left <- vapply(1:40, \(i) case$y[i] - K[i, -i] %*% solve(K[-i, -i] + diag(0.1, 39), case$y[-i]), 0)
   expect_equal(criterion_at(task_of(case, "loo"), theta)$value, log(sqrt(mean(left^2))), tolerance = 1e-10)
   expect_equal(leave_one_out(K, case$y, 0.1, cpu_run())$error, mean(left^2), tolerance = 1e-10)
@@ -218,7 +218,7 @@ test_that("classes and weights are tuned", {
   expect_identical(sort(sample$index), 101:300)
   expect_identical(sample$points, x[sample$index, ])
   expect_equal(sample$per_row, 2 / 3 / 300)
-  logistic <- noise_of_classes(kernel_pairs(x, NULL, check_kernel("gaussian"))$K, as.integer(y))
+  logistic <- noise_of_classes(kernel_pairs(x, NULL, check_kernel("gaussian"), cpu_run())$K, as.integer(y))
   expect_true(logistic > 1e-3 && logistic < 30)
 })
 
@@ -234,7 +234,7 @@ test_that("defaults for few rows do not hang on the random numbers", {
 
 test_that("every row is left out of one fit for the penalty of classes", {
   x <- matrix(seq(-2, 2, length.out = 90))
-  K <- kernel_pairs(x, NULL, check_kernel("gaussian"))$K
+  K <- kernel_pairs(x, NULL, check_kernel("gaussian"), cpu_run())$K
   truth <- rep(1:2, each = 45)
   noises <- vapply(seq(5, 85, 5), \(i) {
     wrong <- replace(truth, i, 3L - truth[i])
@@ -248,7 +248,7 @@ test_that("every row is left out of one fit for the penalty of classes", {
 test_that("losses at rows held out are those of penalised fits, which optim() finds", {
   set.seed(3)
   x <- matrix(rnorm(60), 30)
-  K <- kernel_pairs(x, NULL, check_kernel("gaussian"))$K
+  K <- kernel_pairs(x, NULL, check_kernel("gaussian"), cpu_run())$K
   run <- checked_run(settle_control(NULL))
   y <- matrix(as.double(rpois(30, exp(x[, 1]))))
   fold <- thirds_of(K)[[1]]
