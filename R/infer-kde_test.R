@@ -149,6 +149,10 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
     if (length(weighted) > 0) stop_argument(weighted[1], "must be NULL for method = \"independence\"")
     return(independence_test(x, y, label, bandwidth, replicates, run))
   }
+  if (is_levels(x) || is_levels(y)) {
+    found <- if (is_levels(x)) "x" else "y"
+    stop_argument(found, "must have numbers: found categories, which only method = \"independence\" takes")
+  }
   rows <- both_samples(x, y, weights_x, weights_y)
   if (method == "local") return(local_test(rows, names, newdata, bandwidth, variance, adjust, replicates, n, run))
   if (!is.null(newdata)) stop_argument("newdata", "must be NULL unless method = \"local\"")

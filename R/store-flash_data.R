@@ -14,7 +14,7 @@
 #' [compare_fits()]. `by()` calls a function for each shard, on the worker that has it.
 #'
 #' @section Reproducibility:
-#' Results have the same bits for any number of workers, and without a cluster. They depend
+#' With a named `backend`, results have the same bits for any number of workers, and without a cluster. They depend
 #' only on the shards, whose sums are added in the order of a binary tree. Results from other shards differ by
 #'   rounding. See also [tolerance].
 #'

@@ -273,8 +273,8 @@ NULL
 #' | on the workers, or in files that they read | `flash_kde(flash_data(files, workers, reader = readRDS))` |
 #'
 #' In the first case sums of more than 2e7 pairs are divided by targets. In the second only sums come back, so the data need
-#' not fit in one machine. Results have the same bits for any number of workers. Without a cluster they differ by rounding in
-#' the first case, and not at all in the second. Each worker uses its share of the cores and GPUs of its host, unless `threads` and
+#' not fit in one machine. With a named `backend`, results have the same bits for any number of workers. Without a cluster they
+#' differ by rounding in the first case, and not at all in the second. Each worker uses its share of the cores and GPUs of its host, unless `threads` and
 #' `devices` are given.
 #'
 #' A lost worker is replaced by the other workers, with a warning of class `flashkernel_warning_worker`: see [flash_data()].
@@ -284,7 +284,7 @@ NULL
 #' `cluster = list(masters, make)` makes each worker of the cluster `masters` the master of another cluster. The
 #' function `make` takes the number of a master and makes its cluster there, as in `\(i) makeCluster(racks[[i]])` with
 #' package parallel; or it returns a list of two for one more level. Each master adds up the results of its workers and
-#' sends one result. The bits are those of any other cluster.
+#' sends one result.
 #'
 #' Pass the element `cluster` of the returned control to [flash_data()] and to other controls. A lost master and its cluster are
 #' replaced by the other masters. `diagnostics()$workers` has a row for each master, with the number of its workers in the

@@ -179,6 +179,7 @@ test_that("alternatives are found, and what these tests do not take is refused",
   expect_lt(p_of(x, 1.5 * stats::rnorm(400), "aggregated"), 0.03)
   expect_lt(p_of(1.3 * x, flash_kde(stats::rnorm(2000), "kde")), 0.06)
   expect_argument_error(kde_test(x, x[-1], method = "independence"), "y")
+  expect_error(kde_test(factor(x > 0), x > 1), "`x` must have numbers.*independence", class = "flashkernel_error_argument")
   expect_argument_error(kde_test(x, x, method = "independence", weights_x = x), "weights_x")
   expect_argument_error(kde_test(x, x, "aggregated", "asymptotic"), "bandwidth")
   expect_argument_error(kde_test(x, "exp", rate = 1, method = "stein"), "y")
