@@ -76,7 +76,7 @@ fit_by_centers <- function(problem, spec, run) {
   hold_rows(problem$rows)
   name_stage(run, "Preconditioner")
   system <- system_of(problem, chosen, spec, run)
-  on.exit(free_kernels(system$rows))
+  on.exit(free_kernels(system$rows), add = TRUE)
   clock("preconditioner")
   spec$clock <- clock
   index <- chosen$index

@@ -73,7 +73,7 @@ probe_iterations <- function(task) {
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
-  on.exit(free_kernels(system$rows))
+  on.exit(free_kernels(system$rows), add = TRUE)
   solved <- suppressWarnings(fit_family(system, problem, spec))
   calls <- unlist(mget(c("moments", "normal", "multiply"), counts))
   list(
@@ -155,7 +155,7 @@ probe_products <- function(task, calls) {
     normal = \() rows_normal(rows, centers, v, NULL, NULL, run),
     moments = \() rows_normal(rows, centers, NULL, w, NULL, run), multiply = \() rows_multiply(rows, centers, v, run)
   )
-  on.exit(free_kernels(rows))
+  on.exit(free_kernels(rows), add = TRUE)
   calls <- calls[calls > 0]
   (keeping + sum(calls * vapply(tasks[names(calls)], timed, 0))) * (n / rows$n) * (m / centers$m)
 }

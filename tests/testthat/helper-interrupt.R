@@ -69,7 +69,7 @@ interrupt_cluster <- function(make, rounds) {
     set.seed(1)
     data <- flashkernel::flash_data(matrix(stats::rnorm(4e5), ncol = 2), workers)
     y <- matrix(stats::rnorm(4e5), ncol = 2)
-    work <- expression(flashkernel::kernel_sum(data, y, bandwidth = 3, tol = 0, control = list(engine = "exact")))
+    work <- expression(flashkernel::kernel_sum(data, y, bandwidth = 3, tol = 0, control = list(engine = "exact", backend = "cpu")))
     some <- \(data) flashkernel::kernel_sum(data, y[1:3, ], bandwidth = 3, tol = 0)
     after <- \() list(free = identical(parallel::clusterCall(workers, \(x) x, 7), list(7, 7)), right = some(data))
     list(
