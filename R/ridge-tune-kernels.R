@@ -21,10 +21,12 @@ with_slopes <- function(kernel, run, values) {
   K <- values(kernel, 1)
   if (metric_of(kernel) == "absolute") return(list(K = K, slope = -K))
   slope <- SLOPES[[kernel$name]](as.list(kernel$parameters))
-  slopes <- if (!is.null(slope$of)) slope$of(K, run) else if (is.null(slope$kernel)) {
+  slopes <- if (!is.null(slope$of)) {
+    slope$of(K, run)
+  } else if (is.null(slope$kernel)) {
     array(slope$times, dim(K))
   } else {
-    slope$times * (if (identical(slope[c("kernel", "scale")], list(kernel = kernel, scale = 1))) K else values(slope$kernel, slope$scale))
+    slope$times * if (identical(slope$kernel, kernel) && slope$scale == 1) K else values(slope$kernel, slope$scale)
   }
   # of the distance r, SLOPES has -k'(r) / r
   list(K = K, slope = if (metric_of(kernel) == "squares") -slopes / 2 else slopes)

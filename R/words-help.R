@@ -273,9 +273,9 @@ NULL
 #' | on the workers, or in files that they read | `flash_kde(flash_data(files, workers, reader = readRDS))` |
 #'
 #' In the first case sums of more than 2e7 pairs are divided by targets. In the second only sums come back, so the data need
-#' not fit in one machine. With a named `backend`, results have the same bits for any number of workers. Without a cluster they
-#' differ by rounding in the first case, and not at all in the second. Each worker uses its share of the cores and GPUs of its host, unless `threads` and
-#' `devices` are given.
+#' not fit in one machine. With a named `backend`, results have the same bits for any number of workers. Without a cluster
+#' they differ by rounding in the first case, and not at all in the second. Each worker uses its share of the cores and GPUs
+#' of its host, unless `threads` and `devices` are given.
 #'
 #' A lost worker is replaced by the other workers, with a warning of class `flashkernel_warning_worker`: see [flash_data()].
 #'
