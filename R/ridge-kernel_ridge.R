@@ -334,15 +334,15 @@ most_centers <- function(rows, spec, outputs, run) {
   if (!takes_time(rows, spec)) return(least)
   positive <- positive_weights(spec$weights)
   if (!is.null(positive)) n <- sum(positive)
-  kind <- if (spec$family$squared) "squared" else if (spec$family$of_classes && outputs > 1) "classes" else "others"
-  most <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]][[kind]]
-  if (kind != "squared") most[2] <- most[2] / outputs
-  min(n, max(least, floor(min(most[1], most[2] / n))))
+  table <- CENTERS_IN_SECONDS[[if (fits_on_gpu(least, run)) "cuda" else "cpu"]]
+  most <- \(kind, outputs) min(table[[kind]] / c(1, outputs * n))
+  number <- if (spec$family$squared) most("squared", 1) else most("others", outputs)
+  if (spec$family$of_classes && outputs > 1) number <- max(number, min(most("classes", outputs), KERNEL_BYTES / 8 / n))
+  min(n, max(least, floor(number)))
 }
 
-# Centres, and pairs of rows and centres, of a squared loss, of more than two classes and of other losses. Newton's method
-# factorises the matrix of the centres several times, and takes more iterations, for each output. Those of classes
-# multiply kernels that are kept.
+# Centres, and pairs of rows and centres. Newton's method factorises the matrix of the centres several times, and takes
+# more iterations, for each output. Those of more than two classes multiply kernels that are kept.
 CENTERS_IN_SECONDS <- list(
   cpu = list(squared = c(6000, 1.5e8), classes = c(3000, 1.5e8), others = c(4000, 3.75e7)),
   cuda = list(squared = c(20000, 2e9), classes = c(4500, 2e9), others = c(13333, 5e8))

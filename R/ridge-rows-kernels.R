@@ -45,15 +45,14 @@ rows_with_kernels <- function(rows, centers, spec, run) {
 kernels_on_gpu <- function(blocks, block, size, run) {
   tryCatch({
     handle <- .Call(ffi_store, size[1], size[2], run)
-    for (piece in blocks) .Call(ffi_store_kernels, handle, piece[1] - 1, block(piece))
+    for (piece in blocks) store_kernels(handle, piece[1] - 1, block(piece))
     handle
   }, flashkernel_error_alloc = \(e) NULL)
 }
 
-# Memory of a GPU is not that which R's garbage collection waits for.
-free_kernels <- function(rows) {
-  if (typeof(rows$kernels) == "externalptr") .Call(ffi_store_kernels, rows$kernels, 0, NULL)
-}
+# Kernels of the rows from `first`, counted from 0; NULL frees the memory, for which R's garbage collection does not wait.
+store_kernels <- function(handle, first, kernels) .Call(ffi_store_kernels, handle, first, kernels)
+free_kernels <- function(rows) if (typeof(rows$kernels) == "externalptr") store_kernels(rows$kernels, 0, NULL)
 
 #' @export
 rows_multiply.rows_kept <- function(rows, centers, v, run) {
