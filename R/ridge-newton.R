@@ -103,7 +103,7 @@ falling_penalties <- function(lambda, max_iter) {
 }
 
 # Relative residual at which conjugate gradients of a Newton step stop. More accuracy is wasted on a local model.
-FORCING <- 0.3
+FORCING <- 0.5
 
 # Largest number of conjugate gradient iterations in a step, before and at the final penalty.
 INNER_ON_THE_WAY <- 3
