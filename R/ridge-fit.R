@@ -76,7 +76,6 @@ fit_by_centers <- function(problem, spec, run) {
   hold_rows(problem$rows)
   name_stage(run, "Preconditioner")
   system <- system_of(problem, chosen, spec, run)
-  on.exit(free_kernels(system$rows), add = TRUE)
   clock("preconditioner")
   spec$clock <- clock
   index <- chosen$index
@@ -122,7 +121,7 @@ hold_rows <- function(rows, frame = parent.frame()) {
 # The system that a solver works with: rows and centres (ridge-rows.R), the preconditioner with the factor T, lambda, n,
 # the weights of the rows (NULL: ones), and the indices of the centres among the rows (NULL: none). A solver that
 # continues from a checkpoint uses the jitter of the checkpoint, because its coordinates depend on T.
-system_of <- function(problem, chosen, spec, run) {
+system_of <- function(problem, chosen, spec, run, frame = parent.frame()) {
   rows <- problem$rows
   points <- chosen$points
   run <- run_of_fit(rows, nrow(points), run)
@@ -135,7 +134,7 @@ system_of <- function(problem, chosen, spec, run) {
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
   in_blocks <- spec$family$squared && exceeds_matrix(centers$m, run)
   list(
-    rows = if (in_blocks) rows else rows_with_kernels(rows, centers, spec, run), centers = centers, lambda = spec$lambda,
+    rows = if (in_blocks) rows else rows_with_kernels(rows, centers, spec, run, frame), centers = centers, lambda = spec$lambda,
     weights = problem$weights, n = rows$n, run = run, center_index = chosen$index, L = spec$L, kernel = spec$kernel,
     preconditioner = if (!in_blocks) preconditioner_of(centers, replace(run, "precision", by$precision), jitter)
   )

@@ -77,10 +77,7 @@ coarse_point <- function(model, spec) {
   coarse$rows <- rows_with_kernels(model$rows, coarse$centers, spec, model$run)
   coarse$center_index <- model$center_index[some]
   coarse$preconditioner <- preconditioner_of(coarse$centers, model$run, model$preconditioner$jitter)
-  on.exit({
-    free_kernels(coarse$rows)
-    free_preconditioner(coarse$preconditioner)
-  })
+  on.exit(free_preconditioner(coarse$preconditioner), add = TRUE)
   spec$tolerance <- max(spec$tolerance, COARSE_TOLERANCE)
   spec$iterations <- STEPS_TO_START
   falling <- falling_penalties(spec$lambda, STEPS_TO_START)

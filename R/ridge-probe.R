@@ -73,7 +73,6 @@ probe_iterations <- function(task) {
   chosen <- list(points = rows_take(problem$rows, index), index = index)
   spec[c("start", "state")] <- NULL
   system <- system_of(problem, chosen, spec, task$run)
-  on.exit(free_kernels(system$rows), add = TRUE)
   solved <- suppressWarnings(fit_family(system, problem, spec))
   calls <- unlist(mget(c("moments", "normal", "multiply"), counts))
   list(
@@ -148,14 +147,14 @@ probe_products <- function(task, calls) {
   v <- matrix(1 / centers$m, centers$m, task$t)
   w <- matrix(1, rows$n, task$t)
   run <- task$run
-  keeps <- !(task$spec$exact && task$spec$family$squared) && keeps_kernels(task$rows, m, task$spec, run)
+  keeps <- !(task$spec$exact && task$spec$family$squared) && !is.null(kernel_place(task$rows, m, task$spec, run))
   plain <- rows
-  keeping <- if (keeps) timed(\() rows <<- rows_with_kernels(plain, centers, task$spec, run)) else 0
+  here <- environment()
+  keeping <- if (keeps) timed(\() rows <<- rows_with_kernels(plain, centers, task$spec, run, here)) else 0
   tasks <- list(
     normal = \() rows_normal(rows, centers, v, NULL, NULL, run),
     moments = \() rows_normal(rows, centers, NULL, w, NULL, run), multiply = \() rows_multiply(rows, centers, v, run)
   )
-  on.exit(free_kernels(rows), add = TRUE)
   calls <- calls[calls > 0]
   (keeping + sum(calls * vapply(tasks[names(calls)], timed, 0))) * (n / rows$n) * (m / centers$m)
 }

@@ -8,33 +8,31 @@ KERNEL_BYTES <- 8 * 1.5e8
 # Bytes of a block of rows: the memory of K_nm need not be in one piece.
 KERNEL_BLOCK <- 1.2e8
 
-# The bytes of K_nm of a fit with `m` centres on the `backend` of its products, or 0 if it is not kept there: sums are
-# computed otherwise, or memory has no room.
-kernel_bytes <- function(rows, m, spec, run, backend = "cpu") {
+# "cpu" or "cuda", where K_nm of a fit with `m` centres is kept; NULL: sums are computed otherwise, or memory has no room.
+kernel_place <- function(rows, m, spec, run) {
   bytes <- 8 * as.double(rows$n) * m
-  if (!inherits(rows, "rows_dense") || bytes > KERNEL_BYTES || !isTRUE(run$tol == 0)) return(0)
+  if (!inherits(rows, "rows_dense") || bytes > KERNEL_BYTES || !isTRUE(run$tol == 0)) return(NULL)
   by <- products_by(rows, m, spec, run)
-  if (by$backend != backend || by$precision != "double") return(0)
-  room <- if (backend == "cpu") memory_limit() else if (identical(spec$family$family, "multinomial")) gpu_room(run, bytes) else 0
-  if (2 * bytes <= room) bytes else 0
+  room <- if (by$backend == "cpu") memory_limit() else if (identical(spec$family$family, "multinomial")) gpu_room(run, bytes) else 0
+  if (by$precision == "double" && 2 * bytes <= room) by$backend
 }
 
-keeps_kernels <- function(rows, m, spec, run) {
-  any(vapply(c("cpu", "cuda"), \(backend) kernel_bytes(rows, m, spec, run, backend) > 0, NA))
+# The bytes of K_nm in the memory of this back end.
+kernel_bytes <- function(rows, m, spec, run, backend = "cpu") {
+  if (identical(kernel_place(rows, m, spec, run), backend)) 8 * as.double(rows$n) * m else 0
 }
 
-# `rows` with the blocks of K_nm, if it is kept, or a handle of its memory on a GPU, instead of those that they may have.
-rows_with_kernels <- function(rows, centers, spec, run) {
+# `rows` with the blocks of K_nm, if it is kept, or a handle of its memory on a GPU until `frame` ends, instead of those
+# that they may have.
+rows_with_kernels <- function(rows, centers, spec, run, frame = parent.frame()) {
+  place <- kernel_place(rows, centers$m, spec, run)
+  if (is.null(place)) return(rows)
   blocks <- pieces_of(rows$n, max(1, KERNEL_BLOCK %/% (8 * centers$m)))
   block <- \(piece) {
     points <- as_points(rows$points[piece[1]:piece[2], , drop = FALSE], "x")
     kernels_between(centers$points, points, spec$L, spec$kernel, run)
   }
-  kernels <- if (kernel_bytes(rows, centers$m, spec, run) > 0) {
-    lapply(blocks, block)
-  } else if (kernel_bytes(rows, centers$m, spec, run, "cuda") > 0) {
-    kernels_on_gpu(blocks, block, c(centers$m, rows$n), run)
-  }
+  kernels <- if (place == "cpu") lapply(blocks, block) else kernels_on_gpu(blocks, block, c(centers$m, rows$n), run, frame)
   if (is.null(kernels)) return(rows)
   rows[c("kernels", "kernels_at")] <- list(kernels, centers$points)
   if (!inherits(rows, "rows_kept")) class(rows) <- append(class(rows), "rows_kept", length(class(rows)) - 1)
@@ -42,9 +40,10 @@ rows_with_kernels <- function(rows, centers, spec, run) {
 }
 
 # A handle, or NULL if the GPU has no room.
-kernels_on_gpu <- function(blocks, block, size, run) {
+kernels_on_gpu <- function(blocks, block, size, run, frame) {
   tryCatch({
     handle <- .Call(ffi_store, size[1], size[2], run)
+    at_end(\() store_kernels(handle, 0, NULL), frame)
     for (piece in blocks) store_kernels(handle, piece[1] - 1, block(piece))
     handle
   }, flashkernel_error_alloc = \(e) NULL)
@@ -52,7 +51,6 @@ kernels_on_gpu <- function(blocks, block, size, run) {
 
 # Kernels of the rows from `first`, counted from 0; NULL frees the memory, for which R's garbage collection does not wait.
 store_kernels <- function(handle, first, kernels) .Call(ffi_store_kernels, handle, first, kernels)
-free_kernels <- function(rows) if (typeof(rows$kernels) == "externalptr") store_kernels(rows$kernels, 0, NULL)
 
 #' @export
 rows_multiply.rows_kept <- function(rows, centers, v, run) {
@@ -77,8 +75,7 @@ rows_hessian.rows_kept <- function(rows, system, at, v) {
 # probabilities p of classes of each row, whose W is its weight times diag(p) - p p'.
 stored_normal <- function(rows, v, w, weights, asked, run, chances = NULL) {
   as_columns <- \(x) if (!is.null(x)) as.matrix(x)
-  size <- as.double(c(rows$n, nrow(rows$kernels_at)))
   weights <- if (!is.null(weights)) as.double(weights)
-  found <- .Call(ffi_stored_normal, rows$kernels, size, as_columns(v), as_columns(w), weights, chances, asked, run)
+  found <- .Call(ffi_stored_normal, rows$kernels, as_columns(v), as_columns(w), weights, chances, asked, run)
   list(product = found[[1]], sums = found[[2]])
 }

@@ -3,22 +3,18 @@
 # list(K, slope) for rows a at rows b (NULL: a itself), both over the bandwidth. slope: the derivative of each kernel by
 # the squared distance, the sum of absolute differences or the product of the two points.
 kernel_pairs <- function(a, b, kernel, run) {
-  with_slopes(kernel, run, \(kernel, scale) {
-    L <- diagonal_matrix(rep(scale, ncol(a)), ncol(a))
-    kernels_between(if (!is.null(b)) a, if (is.null(b)) a else b, L, kernel, run)
-  })
+  with_slopes(kernel, ncol(a), run, \(kernel, L) kernels_between(if (!is.null(b)) a, if (is.null(b)) a else b, L, kernel, run))
 }
 
 # The same of k(x, x), as columns.
 own_kernels <- function(z, kernel, run) {
-  with_slopes(kernel, run, \(kernel, scale) {
-    as.matrix(point_kernels(kernel, diagonal_matrix(rep(scale, ncol(z)), ncol(z)), run)$diagonal(z))
-  })
+  with_slopes(kernel, ncol(z), run, \(kernel, L) as.matrix(point_kernels(kernel, L, run)$diagonal(z)))
 }
 
-# `values`: a function of a kernel and of a factor of the bandwidth.
-with_slopes <- function(kernel, run, values) {
-  K <- values(kernel, 1)
+# `values`: a function of a kernel and of L, the d x d factor of its bandwidth matrix.
+with_slopes <- function(kernel, d, run, values) {
+  at_scale <- \(kernel, scale) values(kernel, diagonal_matrix(rep(scale, d), d))
+  K <- at_scale(kernel, 1)
   if (metric_of(kernel) == "absolute") return(list(K = K, slope = -K))
   slope <- SLOPES[[kernel$name]](as.list(kernel$parameters))
   slopes <- if (!is.null(slope$of)) {
@@ -26,7 +22,7 @@ with_slopes <- function(kernel, run, values) {
   } else if (is.null(slope$kernel)) {
     array(slope$times, dim(K))
   } else {
-    slope$times * if (identical(slope$kernel, kernel) && slope$scale == 1) K else values(slope$kernel, slope$scale)
+    slope$times * if (identical(slope$kernel, kernel) && slope$scale == 1) K else at_scale(slope$kernel, slope$scale)
   }
   # of the distance r, SLOPES has -k'(r) / r
   list(K = K, slope = if (metric_of(kernel) == "squares") -slopes / 2 else slopes)

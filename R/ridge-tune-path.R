@@ -54,7 +54,6 @@ errors_along <- function(problem, at, spec, lambdas, run) {
   problem <- problem_where_computed(problem, chosen$points, run)
   hold_rows(problem$rows)
   system <- system_of(problem, chosen, spec, run)
-  on.exit(free_kernels(system$rows), add = TRUE)
   centers <- system$centers
   vapply(lambdas, \(lambda) {
     spec$lambda <- lambda

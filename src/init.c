@@ -56,7 +56,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_matrix_product, 4),
     ROUTINE(ffi_store, 3),
     ROUTINE(ffi_store_kernels, 3),
-    ROUTINE(ffi_stored_normal, 8),
+    ROUTINE(ffi_stored_normal, 7),
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_ridge_path, 5),
     ROUTINE(ffi_inverse, 2),

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "count.h"
 #include "dense_kernels.h"
 #include "pool.h"
+#include "threads.h"
 
 struct fk_stored {
   const struct fk_dense_ops *ops;
@@ -68,6 +70,8 @@ void fk_stored_free(struct fk_stored *S) {
   free(S);
 }
 
+const struct fk_dense *fk_stored_matrix(const struct fk_stored *S) { return &S->K; }
+
 enum fk_status fk_stored_send(const struct fk_stored *S, int64_t first, const struct fk_dense *part,
                               struct fk_error *err) {
   const struct fk_dense to = fk_dense_part(&S->K, 0, first, S->K.n, part->d);
@@ -95,7 +99,7 @@ struct weighing {
 static void weigh_rows(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct weighing *w = data;
   for (int64_t row = first; row < end; row += FK_WEIGHED)
-    fk_normal_weigh(w->of, row, end - row < FK_WEIGHED ? end - row : FK_WEIGHED, w->u + row, 1, w->n);
+    fk_normal_weigh(w->of, row, fk_smaller(FK_WEIGHED, end - row), w->u + row, 1, w->n);
 }
 
 enum fk_status fk_stored_normal(struct fk_stored *S, int threads, const struct fk_host_normal *of,
@@ -114,6 +118,7 @@ enum fk_status fk_stored_normal(struct fk_stored *S, int threads, const struct f
   if (status) return status;
   if (!of->v) memset(S->sums.data, 0, sizeof(double) * (size_t)(n * of->columns));
   struct weighing w = {of, S->sums.data, n};
+  threads = fk_threads_for_bytes(threads, 8.0 * (double)n * (double)of->columns);
   fk_parallel_for(threads, n, STEP, weigh_rows, &w);
   if (!of->product) return FK_STATUS_OK;
   const struct fk_dense product = fk_dense_of(of->product, m, of->columns);

@@ -18,6 +18,7 @@ enum fk_status fk_stored_create(const struct fk_opts *opts, int64_t m, int64_t n
 enum fk_status fk_stored_send(const struct fk_stored *S, int64_t first, const struct fk_dense *part,
                               struct fk_error *err);
 void fk_stored_free(struct fk_stored *S); /* S may be NULL */
+const struct fk_dense *fk_stored_matrix(const struct fk_stored *S);
 
 /* The matrix of `of` is that of S. Fails with FK_STATUS_LOST if it was lost with its device. */
 enum fk_status fk_stored_normal(struct fk_stored *S, int threads, const struct fk_host_normal *of,

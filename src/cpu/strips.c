@@ -14,16 +14,17 @@
 /* Rows of a strip, a multiple of LEAST: as many as have so many bytes, and at most MOST. */
 enum { LEAST = 8, MOST = FK_WEIGHED, STRIP_BYTES = 1 << 18, PIECES = 32 };
 
-/* Of more columns than that, vectors take numbers of one row of v and of the sums, in copies with such rows. */
+/* With more columns than that, a vector holds numbers of one row of v or of the sums, for which v is copied by
+ * rows. */
 enum { FEW = 3 };
 
 struct strips {
   const struct fk_tile_ops *ops;
   const struct fk_host_normal *of;
   int64_t strip, piece; /* rows */
-  int64_t ld; /* of the parts, an odd number of cache lines: their columns lie in different sets of a cache */
-  int64_t width, row, column; /* numbers of a row of such copies, 0: none; between rows and columns of the sums */
-  double *rows;               /* v with such rows */
+  int64_t ld;   /* of the parts, an odd number of cache lines: their columns lie in different sets of a cache */
+  double *rows; /* v by rows of `width` numbers; NULL: it is not copied */
+  int64_t width, row, column; /* row, column: distances between those of the sums, in numbers */
   struct fk_scratch inner, products;
 };
 
@@ -59,7 +60,7 @@ static void run_pieces(void *data, int64_t first, int64_t end, int slot) {
   }
 }
 
-/* Copies v to rows of vectors, filled up with 0. Where there is no v, rows would gain nothing. */
+/* Copies v by rows, filled up with 0 to whole vectors. Without v there is nothing to copy. */
 static bool copy_rows(struct strips *p) {
   const struct fk_host_normal *of = p->of;
   const int64_t m = of->transposed->n, lanes = p->ops->vector_lanes;

@@ -1,5 +1,5 @@
-/* Y += alpha A X and Y += alpha A'X of doubles, of few columns: A is read once from memory, where it lies. Blocks
- * of as many results as elsewhere are in registers, or of up to 4 x 3. */
+/* Y += alpha A X and Y += alpha A'X of doubles, of few columns: A is read once from memory, where it lies.
+ * Registers hold up to FK_ROWS x FK_COLS vectors of results, or 4 x 3 that are added along vectors. */
 enum { VECTOR_ROWS = 4, VECTOR_COLUMNS = FK_ROWS * FK_COLS / VECTOR_ROWS, FEW_COLUMNS = 3 };
 
 /* Rows i .. i + n vectors of A with columns c .. c + t - 1 of X. */
@@ -92,9 +92,9 @@ static void FN(multiply_vector_transposed)(const struct fk_tile_vector *a) {
     for (c = 0; c < a->columns; c++) FN(multiply_columns)(a, k, 1, c, 1);
 }
 
-/* Columns k .. k + n - 1 of A with columns c .. of X, so many vectors. */
+/* Columns k .. k + n - 1 of A with `vectors` vectors of columns of X from column c. */
 INLINE void FN(multiply_part_across)(const struct fk_tile_vector *a, int64_t k, const int n, int64_t c,
-                                  const int vectors) {
+                                     const int vectors) {
   const double *A = a->A + k * a->ld;
   V acc[FK_ROWS][FK_COLS];
   FK_UNROLL

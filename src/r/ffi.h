@@ -44,7 +44,7 @@ SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control);
 SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control);
 SEXP ffi_store(SEXP centers, SEXP rows, SEXP control);
 SEXP ffi_store_kernels(SEXP handle, SEXP first, SEXP kernels);
-SEXP ffi_stored_normal(SEXP kernels, SEXP size, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
+SEXP ffi_stored_normal(SEXP kernels, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);

@@ -1,4 +1,5 @@
-/* Columns of vectors and products of matrices; R/sum-gradients.R. */
+/* Columns of vectors, products of matrices, and products with kernels that are kept; R/sum-gradients.R and
+ * R/ridge-rows-kernels.R. */
 #include "../core/dense_product.h"
 #include "../core/host.h"
 #include "../core/stored.h"
@@ -133,20 +134,17 @@ static enum fk_status multiply_blocks(SEXP blocks, int threads, struct fk_host_n
 }
 
 /* list(product, sums), K'(W (K v + w)) and K v, of which NULL are not asked. `kernels`: a list of matrices, each
- * with a column for each row of its part of K, or a handle. size: c(rows of K, columns of K). v or w NULL: 0,
- * weights NULL: ones. */
-SEXP ffi_stored_normal(SEXP kernels, SEXP size, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked,
-                       SEXP control) {
-  const int n = (int)r_numbers(size, 2, "size")[0], m = (int)r_numbers(size, 2, "size")[1],
-            t = Rf_ncols(Rf_isNull(v) ? w : v);
-  R_xlen_t rows = 0;
-  for (R_xlen_t b = 0; TYPEOF(kernels) == VECSXP && b < XLENGTH(kernels); b++) {
+ * with a column for each row of its part of K, or a handle. v or w NULL: 0, weights NULL: ones. */
+SEXP ffi_stored_normal(SEXP kernels, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control) {
+  struct fk_stored *stored = stored_of(kernels);
+  const int m = stored ? (int)fk_stored_matrix(stored)->n : Rf_nrows(VECTOR_ELT(kernels, 0));
+  const int t = Rf_ncols(Rf_isNull(v) ? w : v);
+  int n = stored ? (int)fk_stored_matrix(stored)->d : 0;
+  for (R_xlen_t b = 0; !stored && b < XLENGTH(kernels); b++) {
     const SEXP block = VECTOR_ELT(kernels, b);
     r_numbers(block, (R_xlen_t)m * Rf_ncols(block), "kernels");
-    rows += Rf_ncols(block);
+    n += Rf_ncols(block);
   }
-  struct fk_stored *stored = stored_of(kernels);
-  if (!stored && rows != n) Rf_error("`kernels` must have %d columns", n);
   struct fk_host_normal of = {.columns = t, .ld = n};
   if (!Rf_isNull(v)) of.v = r_numbers(v, (R_xlen_t)m * t, "v");
   if (!Rf_isNull(w)) of.w = r_numbers(w, (R_xlen_t)n * t, "w");

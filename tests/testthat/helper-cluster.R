@@ -19,7 +19,7 @@ expect_free <- function(cluster) {
 
 expect_lost <- function(work) testthat::expect_warning(work, class = "flashkernel_warning_worker")
 
-# The bits of a GPU are others, and whether it would end first depends on what its process has done before.
+# A GPU returns other bits than a CPU, and "auto" chooses between them by what the process has done before.
 sum_on_cpus <- function(frame = parent.frame()) {
   for (name in c("CONTROL_DEFAULTS", "TOLERANT_DEFAULTS")) {
     replace_in_package(name, replace(get(name, asNamespace("flashkernel")), "backend", "cpu"), frame)

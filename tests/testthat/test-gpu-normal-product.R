@@ -393,7 +393,7 @@ test_that("products with kernels of several classes kept on a GPU are those comp
     expect_equal(answers(kept, columns, run), answers(rows, columns, cpu_run()), tolerance = 1e-12)
     expect_identical(answers(kept, columns, run), answers(kept, columns, run))
   }
-  free_kernels(kept)
+  store_kernels(kept$kernels, 0, NULL)
   expect_error(answers(kept, 3, run), "freed")
   # two classes take one product with kernels that are computed
   expect_identical(rows_with_kernels(rows, centers, replace(spec, "family", list(FAMILIES$binomial)), run), rows)

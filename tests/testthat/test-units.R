@@ -60,12 +60,13 @@ read_window <- function(i) {
   )
 }
 
-# The window and its derivative at its nodes, for points at `fraction` past node 0: one column each.
+# The window and its derivative at its nodes, for points at `fraction` past node 0: one column each. By Horner's scheme, as
+# C has them: how a BLAS rounds is more than the errors of some windows.
 window_at <- function(window, fraction) {
-  t <- 1 - 2 * fraction
-  powers <- outer(0:18, t, \(k, t) t^k)
-  slopes <- rbind(0, powers[-19, , drop = FALSE] * 1:18)
-  list(value = window$polynomial %*% powers, slope = -2 / window$spacing * window$polynomial %*% slopes)
+  t <- rep(1 - 2 * fraction, each = window$width)
+  horner <- \(p) matrix(Reduce(\(sum, k) sum * t + p[, k], rev(seq_len(ncol(p))), 0), window$width)
+  slopes <- window$polynomial[, -1] * rep(1:18, each = window$width)
+  list(value = horner(window$polynomial), slope = -2 / window$spacing * horner(slopes))
 }
 
 # Two windows and a filter between them, for points `apart` nodes and their fractions from each other.
@@ -98,7 +99,7 @@ test_that("every window of the table, with its filters, is the kernel to the err
       max(abs(sums(2, at$value) - t^2 / 2 * k)), max(abs(sums(2, at$slope) - (t - t^3 / 2) * k))
     )
     told <- paste("window", i, "of width", window$width, "and spacing", window$spacing)
-    expect_true(all(errors <= window$errors + 4 * .Machine$double.eps), label = paste(c(told, signif(errors / window$errors, 3)), collapse = " "))
+    expect_true(all(errors <= window$errors), label = paste(c(told, signif(errors / window$errors, 3)), collapse = " "))
     # and not far below: the table would be wrong about what is cheap
     expect_gt(errors[1], window$errors[1] / 100, label = told)
     # the window sums to one, wherever the point lies
