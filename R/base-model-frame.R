@@ -4,9 +4,10 @@
 formula_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
   terms <- check_terms(attr(made, "terms"))
+  dates <- date_kinds(made)
   list(
-    points = frame_points(made, terms, "formula", levels = TRUE),
-    weights = stats::model.weights(made), terms = terms, variables = data_variables(terms, data)
+    points = frame_points(dates_as_numbers(made, dates, "formula"), terms, "formula", levels = TRUE),
+    weights = stats::model.weights(made), terms = terms, variables = data_variables(terms, data), dates = dates
   )
 }
 
@@ -148,7 +149,7 @@ dates_as_numbers <- function(x, dates, arg) {
     if (inherits(values, "Date") == inherits(kind, "Date")) return(as.numeric(values))
     stop_argument(arg, "must have class ", class(kind)[1], " where the fit has it: found ", class(values)[1])
   }
-  if (!is.list(x)) return(as_number(x, dates$x))
+  if (!is.list(x)) return(as_number(x, if (length(dates) == 1) dates[[1]]))
   for (name in intersect(names(dates), names(x))) x[[name]] <- as_number(x[[name]], dates[[name]])
   x
 }
@@ -156,6 +157,12 @@ dates_as_numbers <- function(x, dates, arg) {
 # Numbers as dates or times of a kind; NULL: as they are.
 as_dates <- function(values, kind) {
   if (is.null(kind)) values else structure(values, class = class(kind), tzone = attr(kind, "tzone"))
+}
+
+# A data frame whose columns of numbers are dates and times where those of the fit are.
+with_dates <- function(frame, dates) {
+  for (name in intersect(names(frame), names(dates))) frame[[name]] <- as_dates(frame[[name]], dates[[name]])
+  frame
 }
 
 # Changes a call whose first argument may be the data into a call of the formula method.

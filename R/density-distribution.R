@@ -62,6 +62,7 @@ kde_cdf.flash_kde <- function(object, q, lower = NULL, ...) {
     check_can(object, "rectangles")
     return(cdf_of_rectangles(object, if (missing(q)) NULL else q, lower))
   }
+  if (!missing(q)) q <- dates_as_numbers(q, object$dates, "q")
   if (missing(q) || !is_number(q)) {
     stop_argument("q", "must be numeric: found ", if (missing(q)) "nothing" else describe(q))
   }
@@ -92,7 +93,7 @@ quantile.flash_kde <- function(x, probs = seq(0, 1, 0.25), names = TRUE, ...) {
     result <- vapply(seq_len(x$d), \(axis) quantiles_along(x, axis, probs, run), numeric(length(probs)))
     return(matrix(result, ncol = x$d, dimnames = list(if (names) percent_label(probs), point_names(x))))
   }
-  result <- all_quantiles(x, probs)
+  result <- as_dates(all_quantiles(x, probs), x$dates[[point_names(x)]])
   if (names) names(result) <- percent_label(probs)
   result
 }
@@ -114,7 +115,7 @@ mean.flash_kde <- function(x, ...) {
     run <- start_run(fit_asked(x))
     means <- vapply(seq_len(x$d), \(axis) mean_along(x, axis, run), 0)
   }
-  if (x$d > 1) stats::setNames(means, point_names(x)) else unname(means)
+  if (x$d > 1) stats::setNames(means, point_names(x)) else as_dates(unname(means), x$dates[[point_names(x)]])
 }
 
 #' @export

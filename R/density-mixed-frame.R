@@ -13,6 +13,7 @@ new_points.mixed <- function(object, newdata, arg = "newdata") {
   }
   names <- object$discrete$names
   check_columns_of(names(values), arg, names)
+  values <- dates_as_numbers(values, object$dates, arg)
   encode(as.list(values)[setdiff(names, names(columns))], as.list(values)[names(columns)], columns, arg)
 }
 

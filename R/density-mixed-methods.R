@@ -52,10 +52,10 @@ print_levels <- function(shares, digits, most = 10) {
 
 # Points as a data frame with the user's columns and categories. `points`: a matrix, with codes as in mixed_points().
 points_frame <- function(object, points) {
-  if (!is.null(object$discrete)) return(decode(points, object$discrete))
+  if (!is.null(object$discrete)) return(with_dates(decode(points, object$discrete), object$dates))
   frame <- as.data.frame(points)
   names(frame) <- point_names(object)
-  frame
+  with_dates(frame, object$dates)
 }
 
 # Draws rows by weight, then adds noise with variance H to numbers, and draws each category from its kernel.

@@ -20,6 +20,7 @@ new_points <- function(object, newdata, arg = "newdata") UseMethod("new_points",
 #' @export
 new_points.default <- function(object, newdata, arg = "newdata") {
   if (!is.null(object$terms)) newdata <- formula_newdata(object, newdata, arg)
+  if (length(object$dates) > 0) newdata <- dates_as_numbers(newdata, object$dates, arg)
   # newdata_rows() looks for infinite values
   if (!is.null(object$names)) newdata <- own_columns(newdata, arg, object$names)
   check_points(newdata, arg, d = object$d, names = object$names, infinite = TRUE, none = TRUE)

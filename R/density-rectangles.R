@@ -200,6 +200,6 @@ cdf_of_rectangles <- function(object, q, lower) {
 
 limit_rows <- function(object, limits, arg) {
   if (is.null(limits)) stop_argument(arg, "must be given")
-  limits <- own_columns(limits, arg, object$names)
+  limits <- dates_as_numbers(own_columns(limits, arg, object$names), object$dates, arg)
   check_points(limits, arg, d = object$d, names = object$names, infinite = TRUE, none = TRUE)
 }

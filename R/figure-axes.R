@@ -41,6 +41,20 @@ date_ticks <- function(values) {
   stats::setNames(as.numeric(at), attr(at, "labels"))
 }
 
+# A figure with dates and times on the axes of the columns that have them in the fit.
+with_date_axes <- function(figure, fit) {
+  dates <- fit$dates
+  if (length(dates) == 1 && is.null(fit[["names"]]) && isTRUE(fit[["d"]] == 1)) names(dates) <- variable_names(fit)
+  figure$panels <- lapply(figure$panels, \(panel) {
+    for (axis in c("x", "y")) {
+      kind <- if (!is.null(panel[[axis]]$label)) dates[[panel[[axis]]$label]]
+      if (!is.null(kind)) panel[[axis]]$ticks <- date_ticks(as_dates(panel[[axis]]$limits, kind))
+    }
+    panel
+  })
+  figure
+}
+
 # Labels of ticks without powers of ten, as long as they are readable: 0, 100,000, 200,000.
 axis_labels <- function(at) {
   size <- max(abs(at), 0)

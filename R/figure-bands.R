@@ -18,8 +18,14 @@ autoplot.kde_bands <- function(object, col = NULL, ...) {
 
 band_figure <- function(bands, col, border = NA) {
   check_colours(col, "col")
-  if (drawn_variables(bands) == 2) return(band_maps(bands, col))
+  several <- drawn_variables(bands) == 2
   band <- attr(bands, "band")
+  dates <- stats::setNames(lapply(bands[band$variables], \(at) if (is_date(at)) at[0]), band$labels)
+  bands[band$variables] <- lapply(bands[band$variables], as.numeric)
+  with_date_axes((if (several) band_maps else band_lines)(bands, band, col, border), list(dates = dates))
+}
+
+band_lines <- function(bands, band, col, border) {
   by_place <- order(bands[[1]])
   at <- bands[by_place[!is.na(bands$se[by_place])], ]
   data <- data.frame(x = at[[1]], y = at$estimate, low = at$lower, high = at$upper)
@@ -46,7 +52,7 @@ drawn_variables <- function(bands) {
 can_be_drawn <- function(frame, about, columns) {
   d <- length(about$variables)
   whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))
-  whole && all(vapply(frame[about$variables], is.numeric, NA)) && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
+  whole && all(vapply(frame[about$variables], \(at) is.numeric(at) || is_date(at), NA)) && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
 }
 
 # ---- two variables ----------------------------------------------------------------------------
@@ -58,8 +64,7 @@ band_map_colours <- function(col) {
   grDevices::colorRampPalette(c("white", if (is.null(col)) LINE_COLOUR else col, "black"))(64)
 }
 
-band_maps <- function(bands, col) {
-  band <- attr(bands, "band")
+band_maps <- function(bands, band, col, border) {
   axes <- band_axes(bands)
   top <- max(bands$upper)
   levels <- pretty(c(0, top), 6)[-1]

@@ -29,7 +29,7 @@ conditional_figure <- function(object, prob, n, points, col, limits = NULL) {
   }
   figure$main <- paste0("Density of ", object$response, " given ", paste(object$given, collapse = ", "))
   figure$sub <- fit_subtitle(object$joint)
-  figure
+  with_date_axes(figure, object)
 }
 
 # Whether x is one number and y is a number.

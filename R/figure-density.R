@@ -183,7 +183,7 @@ limits_of <- function(xlim = NULL, ylim = NULL, add = FALSE, ...) {
 
 # `asked`: from density_options(); `limits`: from limits_of().
 density_figure <- function(fit, asked, limits = NULL) {
-  switch(min(fit$d, 3), line_figure, region_figure, pairs_figure)(fit, asked, limits)
+  with_date_axes(switch(min(fit$d, 3), line_figure, region_figure, pairs_figure)(fit, asked, limits), fit)
 }
 
 # ---- one variable -------------------------------------------------------------------------------

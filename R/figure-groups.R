@@ -10,11 +10,12 @@ group_figure <- function(fit, groups, asked, limits) {
   panel <- if (fit$d == 1) curve_panel(made$layers, names, limits$x, limits$y, key = "corner") else {
     map_panel(made$layers, names, limits$x, limits$y, key = "corner", aspect = map_aspect(fit))
   }
-  new_figure(
+  figure <- new_figure(
     list(panel), main = paste("Density of", paste(names, collapse = " and ")),
     sub = paste0(estimator_of(fit)$short, " of each group, n = ", whole(sum(vapply(fits, `[[`, 0L, "n")))),
     colours = colours, shown = made$grids
   )
+  with_date_axes(figure, fit)
 }
 
 fit_groups <- function(fit, groups) {

@@ -34,9 +34,10 @@ kda_figure <- function(fit, n, points, col, xlim, ylim) {
     shown <- class_regions(fit, n, xlim, ylim, run)
     panel <- class_region_panel(shown, cloud, names, colours)
   }
-  new_figure(
+  figure <- new_figure(
     list(panel), main = "Kernel discriminant analysis", sub = kda_label(fit), colours = colours, key = "", shown = shown
   )
+  with_date_axes(figure, fit)
 }
 
 class_curve_panel <- function(shown, classes, cloud, name, ylim) {

@@ -34,7 +34,7 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
     if (is.null(columns[[name]])) return(level_panel(fit, name, shown[[name]], most, length(names) == 1))
     share_panel(name, shown[[name]], if (!identical(name, by)) "grey75")
   })
-  new_figure(
+  figure <- new_figure(
     panels, main = if (identical(names, by)) paste("Probabilities of", by) else {
       paste(c("Marginal", if (fit$d > 0) "densities" else "probabilities", if (!is.null(by)) c("by", by)), collapse = " ")
     },
@@ -42,6 +42,7 @@ mixed_figure <- function(fit, by, n, max_dims, points, col) {
     outer_key = if (!is.null(by)) colours, shown = shown,
     y = "Density or probability"
   )
+  with_date_axes(figure, fit)
 }
 
 level_panel <- function(fit, name, lines, most, alone) {

@@ -96,9 +96,9 @@ draw_pairs <- function(figure, main = NULL, sub = NULL, lwd = NULL, lty = NULL, 
     }
     graphics::box(col = "grey40")
     # axes on the outside: below, on the left, and on the right of the first row, whose left panel shows a density
-    if (panel$row == k) draw_panel_axis(1)
-    if (panel$column == 1 && panel$row > 1) draw_panel_axis(2)
-    if (panel$column == k && panel$row == 1) draw_panel_axis(4)
+    if (panel$row == k) draw_panel_axis(1, panel$x$ticks)
+    if (panel$column == 1 && panel$row > 1) draw_panel_axis(2, panel$y$ticks)
+    if (panel$column == k && panel$row == 1) draw_panel_axis(4, panel$y$ticks)
   }
   graphics::mtext(first_given(main, figure$main), side = 3, outer = TRUE, line = 3.8, font = 2, cex = 1.1)
   graphics::mtext(first_given(sub, figure$sub), side = 3, outer = TRUE, line = 2.4, cex = 0.9, col = "grey30")
@@ -141,11 +141,13 @@ corner_texts <- function(text, cex, font, most = 0.45) {
   )
 }
 
-draw_panel_axis <- function(side) {
+# `own`: ticks with their labels as names; NULL: of numbers.
+draw_panel_axis <- function(side, own = NULL) {
   x <- side == 1
   if (graphics::par(if (x) "xaxt" else "yaxt") == "n") return(invisible())
   cex <- graphics::par("cex.axis")
   along <- graphics::par("las") %in% (if (x) c(0, 1) else c(0, 3))
+  if (!is.null(own)) return(graphics::axis(side, own, names(own), cex.axis = cex, gap.axis = 0.5))
   # the length of a label along its axis, in user coordinates
   usr <- graphics::par("usr")[if (x) 1:2 else 3:4]
   per_inch <- abs(diff(usr)) / graphics::par("pin")[if (x) 1 else 2]

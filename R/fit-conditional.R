@@ -112,7 +112,7 @@ fit_conditional <- function(call, frame, data, options, na.action) {
     list(
       call = stored, joint = joint, response = made$response, given = made$given,
       selector = joint$selector, search = settled$search,
-      terms = made$terms, variables = made$variables, na.action = joint$na.action
+      terms = made$terms, variables = made$variables, dates = made$dates, na.action = joint$na.action
     )
   )
 }
@@ -121,6 +121,8 @@ fit_conditional <- function(call, frame, data, options, na.action) {
 # the names of the columns of y and of x; `variables` is a list of the variables of the data in y and in x.
 conditional_data <- function(call, data, frame) {
   made <- formula_frame(call, data, frame)
+  dates <- date_kinds(made)
+  made <- dates_as_numbers(made, dates, "formula")
   terms <- attr(made, "terms")
   if (length(attr(terms, "term.labels")) == 0 && is.null(attr(terms, "offset"))) {
     stop_argument("formula", "must name a variable on its right side (for the density of y alone, use ~ y)")
@@ -141,7 +143,7 @@ conditional_data <- function(call, data, frame) {
   all <- data_variables(terms, data)
   list(
     points = points, response = names(y), given = names(x), weights = stats::model.weights(made), terms = terms,
-    variables = list(y = setdiff(all, all.vars(right)), x = intersect(all, all.vars(right)))
+    dates = dates, variables = list(y = setdiff(all, all.vars(right)), x = intersect(all, all.vars(right)))
   )
 }
 

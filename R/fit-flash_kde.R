@@ -38,7 +38,7 @@
 #' | inspection and conversion | [`summary()`][summary.flash_kde], [diagnostics()], [`as.data.frame()`][as_density], [as_density()] |
 #'
 #' @param x The points: a numeric vector, a factor, a matrix or a data frame with one row per point. A data frame may have factors,
-#'   character and logical columns. Or a `big.matrix` or [flash_data()]: see [large_data].
+#'   character and logical columns, dates and times (days and seconds). Or a `big.matrix` or [flash_data()]: see [large_data].
 #' @param formula A one-sided formula that names the columns, such as `~ eruptions + log(waiting)`. A two-sided formula, `y ~ x`,
 #'   is for a conditional density: see [flash_conditional].
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated. It may come first:
@@ -138,9 +138,12 @@ flash_kde.default <- function(x, estimator = "auto", bandwidth = "auto", adaptiv
   if (is.character(x)) stop_argument("x", "must be numeric: found ", describe(x), " (use factor(x) for its categories)")
   if (is.table(x)) stop_argument("x", "must not be a table (use as.data.frame(x), with its counts `Freq` as `weights`)")
   if (is.factor(x)) x <- stats::setNames(list(x), name_of(substitute(x)))
+  dates <- if (is.object(x) || is.list(x)) date_kinds(x)
+  if (length(dates) > 0) x <- dates_as_numbers(x, dates, "x")
   # fit_kde() looks for infinite values, too
   points <- if (is.list(x)) any_points(x, "x") else check_points(x, "x", infinite = TRUE)
   fit <- fit_kde(points, "x", generic_call(match.call()), options, run)
+  fit$dates <- dates
   if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 
@@ -160,6 +163,7 @@ fit_formula <- function(call, frame, formula, data, options, na.action) {
   made <- formula_data(call, data, frame)
   options[c("weights", "na.action")] <- list(made$weights, na.action)
   fit <- fit_kde(made$points, "formula", generic_call(name_options(call)), options, run, made)
+  fit$dates <- made$dates
   if (identical(fit$selector, "user")) fit else suggest_support(fit)
 }
 

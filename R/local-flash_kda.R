@@ -21,7 +21,7 @@
 #' The cost is that of the densities: a prediction at m points takes \eqn{O(nmd)}{O(n m d)} time, or with a tolerance
 #' and in few dimensions \eqn{O(n + m)}{O(n + m)}.
 #'
-#' @param x The variables: a numeric matrix, a data frame of numeric columns, or a vector for one variable.
+#' @param x The variables: a numeric matrix, a data frame of numbers and dates, or a vector.
 #' @param class The class of each row: a factor, or a vector that [factor()] converts.
 #' @param formula A formula with the class on the left, such as `Species ~ Petal.Length + Petal.Width`.
 #' @param data A data frame in which `formula`, `weights` and `subset` are evaluated.
@@ -67,9 +67,13 @@ flash_kda.default <- function(x, class, prior = NULL, shared = FALSE, ..., weigh
   if (missing(class)) stop_argument("class", "must be given")
   spec <- list(options = check_kda_options(...), prior = prior, shared = check_flag(shared, "shared"))
   run <- start_run(spec$options$asked, "Fitting")
+  dates <- date_kinds(x)
+  x <- dates_as_numbers(x, dates, "x")
   if (is_mixed(x) || has_levels(x)) stop_argument("x", "must be numeric. Use flash_kde(class ~ x) or kernel_ridge().")
   points <- check_points(x, "x", infinite = TRUE)
-  fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
+  fit <- fit_kda(points, class, weights, na.action, spec, run, kda_call(match.call()))
+  fit$dates <- dates
+  fit
 }
 
 #' @rdname flash_kda

@@ -148,7 +148,7 @@ kernel_regression.default <- function(x, y, type = c("local_linear", "constant")
 kernel_regression.formula <- function(formula, data = NULL, ..., subset, weights,
                                       na.action = getOption("na.action")) {
   call <- match.call()
-  made <- regression_frame(call, data, parent.frame(), dates = TRUE)
+  made <- regression_frame(call, data, parent.frame())
   fit <- kernel_regression.default(made$points, made$y, ..., weights = made$weights, na.action = na.action)
   with_formula(fit, made, regression_call(call))
 }
@@ -182,7 +182,7 @@ check_regression <- function(type, bandwidth, ridge, rows, seconds, tol, categor
 }
 
 # Returns list(points, y, weights, terms, variables, response, dates) of a formula. Rows may have missing values.
-regression_frame <- function(call, data, frame, dates = FALSE) {
+regression_frame <- function(call, data, frame) {
   if (!is.null(data) && !is.list(data) && !is.environment(data)) {
     stop_argument("data", "must be a data frame: found ", describe(data))
   }
@@ -190,7 +190,7 @@ regression_frame <- function(call, data, frame, dates = FALSE) {
   terms <- attr(made, "terms")
   if (attr(terms, "response") == 0) stop_argument("formula", "must have a response, as in y ~ a + b")
   check_terms(terms)
-  dates <- if (dates) date_kinds(term_columns(made, terms))
+  dates <- date_kinds(term_columns(made, terms))
   list(
     points = frame_points(dates_as_numbers(made, dates, "formula"), terms, "formula", levels = TRUE),
     y = stats::model.response(made), weights = stats::model.weights(made), terms = terms, dates = dates,

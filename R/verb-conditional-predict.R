@@ -59,6 +59,7 @@ conditional_points <- function(object, newdata, of_x, na.action = stats::na.pass
     stats::model.frame(terms, newdata, na.action = stats::na.pass),
     error = \(e) stop_argument(arg, "does not fit the formula: ", shorten(conditionMessage(e), 300))
   )
+  frame <- dates_as_numbers(frame, object$dates, arg)
   known <- c(if (!of_x) response_levels(object), given_levels(object))
   points <- if (length(known) > 0) {
     values <- c(if (!of_x) response_columns(frame, arg), apart(term_columns(frame, terms)))

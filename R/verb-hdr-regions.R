@@ -26,6 +26,8 @@ hdr_regions.flash_kde <- function(object, prob = c(0.5, 0.95), n = NULL, ...) {
     check_on_grid(max(grid$z), grid$levels, prob)
     hdr_polygons(grid, prob, point_names(object))
   }
+  kind <- if (object$d == 1) object$dates[[point_names(object)]]
+  if (!is.null(kind)) regions[c("from", "to")] <- lapply(regions[c("from", "to")], as_dates, kind)
   structure(regions, class = c("flash_hdr", "data.frame"))
 }
 

@@ -375,7 +375,7 @@ NULL
 #'     another choice gains on your data. See [kde_estimators] and `vignette("bandwidth")`.}
 #'   \item{My data are positive, or between two bounds.}{`flash_kde(x, support = c(0, Inf))`. See [kde_support()].}
 #'   \item{My data are angles or times of day.}{`flash_kde(hour, support = kde_circle(24))`.}
-#'   \item{My data are dates, or points of package sf.}{Convert them: `as.numeric(date)`, `sf::st_coordinates(points)`.}
+#'   \item{My data are points of package sf.}{Convert them: `sf::st_coordinates(points)`.}
 #'   \item{Which rows are outliers?}{`kde_pvalue(fit)` returns a p-value for each row. See [kde_pvalue()].}
 #'   \item{How do I draw a curve with a confidence band?}{`plot(fit, band = TRUE)`, or [kde_bands()] for the numbers.}
 #'   \item{How do I get the contour that holds 90 percent of the probability?}{`plot(fit, prob = 0.9)`, [hdr_level()] and

@@ -82,7 +82,7 @@ test_that("advice on bandwidths and arguments works", {
     kernel_sum(d$a, bandwidth = kde_bandwidth(d$a))
   )
   day <- as.Date("2026-01-01") + 1:30
-  advice("(as.numeric() makes numbers of it)", flash_kde(day), flash_kde(as.numeric(day), "kde", 1))
+  advice("(as.numeric() makes numbers of it)", kernel_sum(day, bandwidth = 1), kernel_sum(as.numeric(day), bandwidth = 1))
   advice("(write weights = <...>)", flash_kde(~a, d, weights = "b"), flash_kde(~a, d, weights = b))
   advice("(write a product as I(a * b))", flash_kde(~ a:b, d), flash_kde(~ I(a * b), d))
   gaps <- replace(d$a, 3, NA)

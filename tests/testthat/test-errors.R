@@ -36,8 +36,8 @@ test_that("points that are not finite numbers are refused and located", {
 
 test_that("points of another type are refused", {
   wrong <- list(
-    NULL, "a", letters, list(1, 2), globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3), Sys.Date(),
-    data.frame(a = 1:2, b = Sys.Date()), data.frame(a = factor(1:2), b = Sys.Date()), array(0, c(2, 2, 2)), quote(x)
+    NULL, "a", letters, list(1, 2), globalenv(), matrix("1", 2, 2), 1i, as.raw(1:3),
+    Sys.time() - Sys.time(), data.frame(a = factor(1:2), b = I(list(1, 2))), array(0, c(2, 2, 2)), quote(x)
   )
   for (x in wrong) refuse(takers, x)
   expect_argument_error(flash_kde(table(1:3)), "x")
@@ -462,9 +462,8 @@ test_that("messages say what was meant", {
   said("did you mean `support`?", flash_kde(faithful$waiting, from = 0), flash_kde(~waiting, faithful, from = 0))
   said("found 90 (90% is 0.9)", hdr_level(line, 90))
   said("found 95 (95% is 0.95)", plot(line, prob = 95))
-  said("is of class Date (as.numeric() makes numbers of it)", flash_kde(days["day"]))
-  said("as.numeric()", flash_kde(days$time), flash_kde(~day, days), flash_kde(days$time - days$time[1]))
-  said("as.numeric()", flash_kde(day ~ time, days))
+  said("is of class Date (as.numeric() makes numbers of it)", kernel_sum(days["day"], bandwidth = 1))
+  said("as.numeric()", kernel_sum(days$time, bandwidth = 1), flash_kde(~ I(time - time[1]), days), flash_kde(days$time - days$time[1]))
   said("did you mean `control = flash_control(threads = )`?", flash_kde(faithful, threads = 2))
   said("did you mean `support = kde_support(method = )`?", flash_kde(faithful, method = "reflect"))
   said("(the nearest is \"prob\")", predict(flash_kda(g ~ a, data.frame(a = 1:6, g = rep(1:2, 3))), type = "probability"))
