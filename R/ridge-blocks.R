@@ -218,7 +218,9 @@ passes_apart <- function(system) {
 }
 
 # There is no such factor of sparse rows.
-has_room_for_factor <- \(system) !is.null(system$centers$sources) && !exceeds_memory(4 * system$n * (system$n + 1), system$run)
+has_room_for_factor <- function(system) {
+  !is.null(system$centers$sources) && !exceeds_matrix(system$n, system$rows$d, system$run, rough = TRUE)
+}
 
 # The run of all products, which are exact. Few pairs are summed in double precision. The back end is that of many
 # products: a GPU is started once.
@@ -339,6 +341,9 @@ step_in_block <- function(own, block, b, fitted, run) {
 }
 
 # Is a matrix of m centres too large for the GPUs, and for the host?
-exceeds_matrix <- function(m, run) exceeds_memory(8 * m * (m + 1), run)
-
-exceeds_memory <- function(bytes, run) bytes > 1e8 && bytes > gpu_room(run, bytes) && bytes > memory_limit()
+# GPUs have the points of d columns beside it, and two block columns of a matrix that is not `rough` (src/core/tiled.c).
+exceeds_matrix <- function(m, d, run, rough = FALSE) {
+  bytes <- (if (rough) 4 else 8) * m * (m + 1)
+  beside <- 8 * m * (4 * d + if (rough) 0 else 4096)
+  bytes > 1e8 && bytes + beside > gpu_room(run, bytes) && bytes > memory_limit()
+}

@@ -132,7 +132,7 @@ system_of <- function(problem, chosen, spec, run, frame = parent.frame()) {
   # relative to the diagonal, for each centre: below the rounding error of the products
   jitter <- spec$state$jitter
   if (is.null(jitter)) jitter <- if (by$precision == "double") 1e-13 else 1e-10
-  in_blocks <- spec$family$squared && exceeds_matrix(centers$m, run)
+  in_blocks <- spec$family$squared && exceeds_matrix(centers$m, rows$d, run)
   list(
     rows = if (in_blocks) rows else rows_with_kernels(rows, centers, spec, run, frame), centers = centers, lambda = spec$lambda,
     weights = problem$weights, n = rows$n, run = run, center_index = chosen$index, L = spec$L, kernel = spec$kernel,

@@ -289,7 +289,7 @@ settle_defaults <- function(rows, response, weights, spec, run) {
   if (is.null(spec$centers_given)) spec$centers_given <- length(spec$centers) > 1 || !is.null(spec$start)
   if (is.null(spec$centers)) spec$centers <- if (spec$exact) rows$n else most_centers(rows, spec, ncol(response$y), run)
   m <- if (is.null(spec$start)) center_count(spec$centers, rows$n) else nrow(spec$start$coefficients)
-  spec <- settle_solver(spec, exceeds_matrix(m, run))
+  spec <- settle_solver(spec, exceeds_matrix(m, rows$d, run))
   open <- c(is.null(spec$bandwidth), is.null(spec$lambda))
   if (any(open)) {
     spec$chosen <- c(if (is.null(spec$kernel) && learns_metric(spec)) "kernel", c("bandwidth", "lambda")[open])

@@ -31,7 +31,7 @@ plan_by_centers <- function(task) {
   spec <- task$spec
   m <- task$m
   logistic <- !spec$family$squared
-  if (!logistic && exceeds_matrix(m, task$run)) return(plan_center_blocks(task))
+  if (!logistic && exceeds_matrix(m, task$rows$d, task$run)) return(plan_center_blocks(task))
   small <- probe_iterations(task)
   factors <- probe_factors(task, m)
   seconds <- c(

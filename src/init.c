@@ -60,7 +60,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_kernel_matrix, 3),
     ROUTINE(ffi_ridge_path, 5),
     ROUTINE(ffi_inverse, 2),
-    ROUTINE(ffi_preconditioner, 5),
+    ROUTINE(ffi_preconditioner, 6),
     ROUTINE(ffi_precondition, 5),
     ROUTINE(ffi_apply_factors, 3),
     ROUTINE(ffi_factor, 3),

@@ -115,6 +115,7 @@ enum fk_status fk_preconditioner_create(const struct fk_preconditioner_spec *spe
   struct fk_tiled_spec where = {
       .m = spec->m,
       .rough = spec->rough,
+      .host = spec->host,
       .halves = opts->precision == FK_PRECISION_SINGLE || opts->precision == FK_PRECISION_FAST};
   enum fk_status status = P && numbers ? FK_STATUS_OK : out_of_memory(err, spec->m);
   *facts = (struct fk_preconditioner_facts){.backend = ""};

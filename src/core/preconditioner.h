@@ -19,6 +19,7 @@ struct fk_preconditioner_spec {
   double jitter, most;    /* if K cannot be factored, the jitter is multiplied by 100, up to `most` */
   bool fixed;             /* try only `jitter` */
   bool rough;             /* for solves that are refined: T alone, in half of the memory */
+  double host;            /* bytes of the host for factors that are streamed through devices, 0: all */
 };
 /* Facts about the result: the jitter that was added, the bytes of both factors, the number of factorisations
  * tried. */

@@ -48,7 +48,7 @@ static enum fk_status find_room(const struct fk_tiled *t, const struct fk_tiled_
   *bytes = spec->most > 0 ? spec->most : INFINITY;
   for (int g = 0; g < t->n_devices && !status; g++) {
     double room = 0;
-    status = t->ops->ready(t->devices[g], NULL, err); /* a device may not have been started */
+    status = t->ops->ready(t->devices[g], NULL, t->m, err); /* a device may not have been started */
     if (!status) status = t->ops->room(t->devices[g], &room, err);
     *bytes = fmin(*bytes, room);
   }
@@ -69,6 +69,13 @@ static enum fk_status choose(struct fk_tiled *t, const struct fk_tiled_spec *spe
   t->streamed = !all_fit(t, spec, bytes);
   t->held = t->count;
   if (!t->streamed) return FK_STATUS_OK;
+  const double all = staying_bytes(t) * t->n_devices;
+  if (spec->host > 0 && all > spec->host)
+    return fk_fail(
+        err, FK_STATUS_ALLOC,
+        "out of memory for a matrix of order %.0f: it takes %.3g bytes, which neither the devices nor the "
+        "host have left",
+        (double)t->m, all);
   const double held = floor((bytes - bytes_beside(t, spec, true)) / column_bytes(t));
   if (held < 1)
     return fk_fail(
@@ -133,7 +140,7 @@ void fk_tiled_release(struct fk_tiled *t) {
 enum fk_status fk_tiled_ready(const struct fk_tiled *t, struct fk_error *err) {
   enum fk_status status = FK_STATUS_OK;
   for (int64_t j = 0; j < fk_smaller(t->n_devices, t->count) && !status; j++)
-    status = t->ops->ready(fk_tiled_device(t, j), t->streamed ? NULL : &t->columns[j], err);
+    status = t->ops->ready(fk_tiled_device(t, j), t->streamed ? NULL : &t->columns[j], t->m, err);
   return status;
 }
 

@@ -20,6 +20,7 @@ struct fk_tiled_spec {
   int devices[FK_MAX_DEVICES], n_devices; /* at least one */
   int64_t m, block;                       /* order; width of a block, 0: chosen from m */
   double most, beside; /* bytes of each device that may be used, 0: all; those that the source of K needs there */
+  double host;         /* bytes of the host for a matrix that is streamed, 0: all */
   bool halves;         /* U may be computed from FP16 products (FK_HALVES); L never is */
   bool rough;          /* U'U = K, without L */
 };

@@ -48,7 +48,7 @@ SEXP ffi_stored_normal(SEXP kernels, SEXP v, SEXP w, SEXP weights, SEXP chances,
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);
-SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP control);
+SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP host, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);
 SEXP ffi_apply_factors(SEXP handle, SEXP v, SEXP steps);
 SEXP ffi_factor(SEXP handle, SEXP which, SEXP whole);

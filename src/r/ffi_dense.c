@@ -180,10 +180,11 @@ static SEXP facts_of(SEXP handle, const struct fk_preconditioner_facts *facts) {
 }
 
 /* K: sources, or a matrix; ladder: c(jitter, most), NULL: none at all; rough: T alone? */
-SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP control) {
+SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP host, SEXP control) {
   struct r_call call = r_begin(control);
   struct r_terms of;
-  struct fk_preconditioner_spec spec = {.fixed = Rf_isNull(ladder), .rough = r_flag(rough)};
+  struct fk_preconditioner_spec spec = {
+      .fixed = Rf_isNull(ladder), .rough = r_flag(rough), .host = Rf_asReal(host)};
   struct fk_preconditioner_facts facts;
   struct fk_preconditioner *P = NULL;
   spec.matrix = matrix_or_open(K, &of, &spec.m);

@@ -58,7 +58,8 @@ static struct fk_tiled_spec spec_of(SEXP arguments, int64_t m, struct fk_error *
   struct fk_tiled_spec spec = {.n_devices = (int)Rf_xlength(devices),
                                .m = m,
                                .block = whole(arguments, 2),
-                               .most = Rf_asReal(argument(arguments, 3)),
+                               .most = REAL(argument(arguments, 3))[0],
+                               .host = REAL(argument(arguments, 3))[1],
                                .halves = whole(arguments, 10),
                                .rough = whole(arguments, 11)};
   for (int g = 0; g < spec.n_devices; g++) spec.devices[g] = INTEGER(devices)[g];
@@ -77,9 +78,9 @@ static enum fk_status apply(const struct fk_tiled *t, SEXP steps, const struct f
   return fk_tiled_apply(t, all, n, v, err);
 }
 
-/* (K, devices or -1s, block, bytes of each, diagonal or NULL, roots, lambda, v, steps: sums of 1 for a solve, 2
- * for the transpose, 4 for U, the look that stops, whether U may be of halves, and is rough): L, U, both
- * diagonals, v, c(pivot, streamed, looks, backwards)
+/* (K, devices or -1s, block, bytes of each and of the host, diagonal or NULL, roots, lambda, v, steps: sums of 1
+ * for a solve, 2 for the transpose, 4 for U, the look that stops, whether U may be of halves, and is rough): L, U,
+ * both diagonals, v, c(pivot, streamed, looks, backwards)
  */
 SEXP r_test_tiled(SEXP arguments) {
   const int64_t m = Rf_nrows(argument(arguments, 0));

@@ -3,9 +3,9 @@
 TILED_STEPS <- c(L = 0, "L^-1" = 1, "L'" = 2, "L^-T" = 3, U = 4, "U^-1" = 5, "U'" = 6, "U^-T" = 7)
 
 run_tiled <- function(K, devices = -1L, block = 16, most = 0, diagonal = NULL, roots = rep(1, nrow(K)), lambda = 1,
-                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE, rough = FALSE) {
+                      v = matrix(1, nrow(K), 1), steps = character(), stop_at = 0, halves = FALSE, rough = FALSE, host = 0) {
   steps <- as.integer(TILED_STEPS[steps])
-  arguments <- list(K, as.integer(devices), block, most, diagonal, roots, lambda, v, steps, stop_at, halves, rough)
+  arguments <- list(K, as.integer(devices), block, c(most, host), diagonal, roots, lambda, v, steps, stop_at, halves, rough)
   out <- do.call(c_unit, c("tiled", arguments))
   m <- nrow(K)
   facts <- as.list(out[[6]])

@@ -92,7 +92,7 @@ test_that("the C entry points refuse arguments that do not fit together", {
     open <- \() native("ffi_stream_open", x, x, x, c(3, 3, 1, 1, 1e-3, 1e9), 2L, L, fast)
     stream <- open()
     closed <- open()
-    preconditioner <- native("ffi_preconditioner", diag(2), NULL, NULL, FALSE, control)$handle
+    preconditioner <- native("ffi_preconditioner", diag(2), NULL, NULL, FALSE, 0, control)$handle
     native("ffi_stream_close", closed)
     calls <- expression(
       native("ffi_log_sum", of(x, NULL, L), matrix(0, 3, 1), plain, FALSE, control),
@@ -127,9 +127,9 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_kernel_sum", of(x, NULL, L, list(name = "linear")), NULL, c(1, 2, 3), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, list(name = "linear", parameters = 1)), NULL, c(1, 2, 3), FALSE, control),
       native("ffi_kernel_sum", of(x, NULL, L, list("linear")), NULL, c(1, 2, 3), FALSE, control),
-      native("ffi_normal_product", of(x, NULL, L), NULL, NULL, NULL, NULL, FALSE, control),
-      native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2), NULL, NULL, FALSE, control),
-      native("ffi_normal_product", of(x, NULL, L), of(x[, 1, drop = FALSE], NULL, diag(1)), c(1, 2, 3), NULL, NULL, FALSE, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, NULL, NULL, NULL, FALSE, 0, control),
+      native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2), NULL, NULL, FALSE, 0, control),
+      native("ffi_normal_product", of(x, NULL, L), of(x[, 1, drop = FALSE], NULL, diag(1)), c(1, 2, 3), NULL, NULL, FALSE, 0, control),
       native("ffi_normal_product", of(x, NULL, L), of(x[1:2, ], NULL, L), c(1, 2, 3), c(1, 2, 3), NULL, FALSE, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, matrix(0, 3, 2), matrix(0, 3, 1), NULL, FALSE, control),
       native("ffi_normal_product", of(x, NULL, L), NULL, c(1, 2, 3), NULL, c(1, 2), FALSE, control),
@@ -216,12 +216,12 @@ test_that("the C entry points refuse arguments that do not fit together", {
       native("ffi_ridge_path", diag(2), x, 1, control),
       native("ffi_ridge_path", x, x, 1, control),
       native("ffi_ridge_path", diag(3), x, L, control),
-      native("ffi_preconditioner", of(x, NULL, diag(3)), NULL, NULL, FALSE, control),
-      native("ffi_preconditioner", x, NULL, NULL, FALSE, control),
-      native("ffi_preconditioner", matrix(1L), NULL, NULL, FALSE, control),
-      native("ffi_preconditioner", matrix(0, 0, 0), NULL, NULL, FALSE, control),
-      native("ffi_preconditioner", diag(2), 1, NULL, FALSE, control),
-      native("ffi_preconditioner", diag(2), NULL, 1, FALSE, control),
+      native("ffi_preconditioner", of(x, NULL, diag(3)), NULL, NULL, FALSE, 0, control),
+      native("ffi_preconditioner", x, NULL, NULL, FALSE, 0, control),
+      native("ffi_preconditioner", matrix(1L), NULL, NULL, FALSE, 0, control),
+      native("ffi_preconditioner", matrix(0, 0, 0), NULL, NULL, FALSE, 0, control),
+      native("ffi_preconditioner", diag(2), 1, NULL, FALSE, 0, control),
+      native("ffi_preconditioner", diag(2), NULL, 1, FALSE, 0, control),
       native("ffi_precondition", stream, NULL, 1, 1, NULL),
       native("ffi_precondition", preconditioner, 1, 1, 1, NULL),
       native("ffi_apply_factors", preconditioner, c(1, 2), 0L),

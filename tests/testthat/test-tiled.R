@@ -59,9 +59,13 @@ test_that("tiles look up between panels, whose fractions grow to 1, and stop whe
   }
 })
 
-test_that("a device too small for a block column is an error of memory", {
+test_that("a device too small for a block column, or a host for all of them, is an error of memory", {
   short <- expression(run_tiled(diag(70), most = tiled_room(70, 16, 1) - 200))
   expect_error(eval(short), "order 70.*each device", class = "flashkernel_error_alloc")
+  streamed <- \(host) run_tiled(diag(70), most = tiled_room(70, 16, 1), host = host)$streamed
+  all <- 8 * 5 * 80 * 17
+  expect_equal(streamed(all), 1)
+  expect_error(streamed(all - 1), "order 70: it takes 5.44e\\+04 bytes", class = "flashkernel_error_alloc")
 })
 
 test_that("where halves are good enough U alone is of them, as it is for any number of devices", {
