@@ -2,6 +2,7 @@
 #
 #   Rscript bench/centers.R small                       beside Falkon's factors: 20,000 rows, 4,000 centres, on a CPU
 #   Rscript bench/centers.R wide 5e6 1.28e5:5,5.12e5:1  EigenPro 4's shape: rows, and centres with their iterations
+#   Rscript bench/centers.R write 1e6 FILE              the rows of `wide` for centers_eigenpro.py, EigenPro's own code
 #
 # `wide` takes a precision as fourth argument, "fast" by default. A line: iterations, seconds, residual, error at new
 # rows in standard deviations of y; seconds of `small` include predictions. Rows of `small` are those of blocks.R in
@@ -39,7 +40,7 @@ small <- function(n = 20000, m = 4000) {
     z <- matrix(rnorm((n + 1000) * case$d), n + 1000) + sample(-1:1, n + 1000, TRUE)
     y <- sin(z[, 1]) + z[, 2] * cos(z[, 3]) + 0.3 * z[, 4]^2 + 0.2 * rnorm(n + 1000)
     new <- n + 1:1000
-    replace_in("exceeds_matrix", if (blocks) \(m, run) TRUE else exceeds)
+    replace_in("exceeds_matrix", if (blocks) \(m, d, run, rough = FALSE) !rough else exceeds)
     replace_in("block_rows", if (blocks) \(system, run) m / 8 else rows)
     cat(case$kernel, ", ", case$d, " columns, ", if (blocks) "blocks" else "Falkon", "\n", sep = "")
     fit <- kernel_ridge(
@@ -95,6 +96,14 @@ wide <- function(n, tasks, precision) {
   }
 }
 
+write_rows <- function(n, path) {
+  data <- wide_rows(n)
+  file <- file(path, "wb")
+  for (k in seq_len(ncol(data$x@Data))) writeBin(data$x@Data[, k], file)
+  for (part in data[-1]) for (k in seq_len(ncol(part))) writeBin(part[, k], file, size = 4)
+  close(file)
+}
+
 switch(arguments[1],
-  small = small(), wide = wide(as.numeric(argument(2, "5e6")), argument(3, "1.28e5:5"), argument(4, "fast"))
+  write = write_rows(as.numeric(arguments[2]), arguments[3]), small = small(), wide = wide(as.numeric(argument(2, "5e6")), argument(3, "1.28e5:5"), argument(4, "fast"))
 )
