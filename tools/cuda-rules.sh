@@ -13,7 +13,7 @@ slowest="tensor/sums_wgmma tensor/sums_symmetric tensor/sums_wgmma_wide tensor/s
 # not define a name twice. The last one names the object. A file that stands nowhere here is a unit by itself.
 together="dense/halves dense/copy exact/debiased_loo exact/sources exact/kept exact/send exact/lost exact/passes
   exact/passes_frames exact/passes_ordered exact/passes_parts grid/grid grid/job grid/cost grid/axes grid/backend
-  grid/spread_f32 grid/spread_f64 grid/evaluate_f32 grid/evaluate_f64 algebra/tables normal/chunks normal/normal
+  grid/spread_f32 grid/spread_f64 grid/evaluate_f32 grid/evaluate_f64 algebra/tables algebra/vectors normal/chunks normal/normal
   device/memory engine;
   near/lists algebra/product device/transfer device/devices device/resident exact/targets exact/sums;
   exact/passes_matrix device/context; exact/passes_symmetric algebra/triangles; exact/matrix near/frame_lists;

@@ -45,7 +45,7 @@ struct fk_dense_ops {
 
   /* Starts what operations need. If A is not NULL, fails with FK_STATUS_LOST if the memory of A, from alloc(), was
    * lost with its device. */
-  enum fk_status (*ready)(int device, const struct fk_dense *A, struct fk_error *err);
+  enum fk_status (*ready)(int device, const struct fk_dense *A, int64_t order, struct fk_error *err);
   /* alloc: allocates data for A->n, A->d and A->type, uninitialised, and sets ld and place. The caller frees A by
    * free(), which accepts NULL data and matrices that were lost with their device. */
   enum fk_status (*alloc)(int device, struct fk_dense *A, struct fk_error *err);

@@ -51,7 +51,7 @@ static enum fk_status views_of(enum fk_status status, const struct fk_dense *A, 
   return status ? status : view_of(B, b, err);
 }
 
-static enum fk_status host_ready(FK_UNUSED int device, FK_UNUSED const struct fk_dense *A,
+static enum fk_status host_ready(FK_UNUSED int device, FK_UNUSED const struct fk_dense *A, FK_UNUSED int64_t order,
                                  FK_UNUSED struct fk_error *err) {
   return FK_STATUS_OK;
 }

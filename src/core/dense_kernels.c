@@ -30,13 +30,14 @@ static int devices_of(const struct fk_opts *opts, int devices[FK_MAX_DEVICES]) {
 }
 
 /* Sets *place if all devices have the libraries. */
-static enum fk_status try_devices(const struct fk_opts *opts, struct fk_dense_place *place, struct fk_error *err) {
+static enum fk_status try_devices(const struct fk_opts *opts, int64_t order, struct fk_dense_place *place,
+                                  struct fk_error *err) {
   const struct fk_dense_ops *ops = fk_dense_ops(FK_BACKEND_CUDA, err);
   if (!ops) return err->status;
   place->engine = fk_dense_engine(FK_BACKEND_CUDA);
   enum fk_status status = place->engine->available(opts, err);
   place->n_devices = status ? 0 : devices_of(opts, place->devices);
-  for (int i = 0; i < place->n_devices && !status; i++) status = ops->ready(place->devices[i], NULL, err);
+  for (int i = 0; i < place->n_devices && !status; i++) status = ops->ready(place->devices[i], NULL, order, err);
   if (!status) place->ops = ops;
   return status;
 }
@@ -46,8 +47,8 @@ enum fk_status fk_dense_place_choose(const struct fk_opts *opts, int64_t order, 
   struct fk_error why = {FK_STATUS_OK, ""};
   const double host = pow((double)order, 3) / (fk_costs.dense.thread * fk_threads(opts->threads));
   const bool worth = fk_costs.gpu.host * host > fk_gpu_start(opts) + fk_costs.gpu.dense;
-  if (opts->backend == FK_BACKEND_CUDA) return try_devices(opts, place, err);
-  if (opts->backend == FK_BACKEND_AUTO && worth && try_devices(opts, place, &why) == FK_STATUS_OK)
+  if (opts->backend == FK_BACKEND_CUDA) return try_devices(opts, order, place, err);
+  if (opts->backend == FK_BACKEND_AUTO && worth && try_devices(opts, order, place, &why) == FK_STATUS_OK)
     return FK_STATUS_OK;
   place->ops = &fk_dense_host;
   place->n_devices = 1;

@@ -75,7 +75,7 @@ const struct fk_dense *fk_stored_matrix(const struct fk_stored *S) { return &S->
 enum fk_status fk_stored_send(const struct fk_stored *S, int64_t first, const struct fk_dense *part,
                               struct fk_error *err) {
   const struct fk_dense to = fk_dense_part(&S->K, 0, first, S->K.n, part->d);
-  enum fk_status status = S->ops->ready(S->device, &S->K, err);
+  enum fk_status status = S->ops->ready(S->device, &S->K, fk_larger(S->K.n, S->K.d), err);
   return status ? status : S->ops->send(S->device, part, &to, err);
 }
 
@@ -107,7 +107,7 @@ enum fk_status fk_stored_normal(struct fk_stored *S, int threads, const struct f
   const struct fk_dense_ops *ops = S->ops;
   const int64_t m = S->K.n, n = S->K.d;
   enum { STEP = 64 * FK_WEIGHED }; /* rows */
-  enum fk_status status = ops->ready(S->device, &S->K, err);
+  enum fk_status status = ops->ready(S->device, &S->K, fk_larger(m, n), err);
   if (!status) status = room_for(S, of->columns, err);
   if (!status && of->v) {
     const struct fk_dense v = fk_dense_of(of->v, m, of->columns);

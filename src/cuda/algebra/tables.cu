@@ -125,8 +125,11 @@ static cublasStatus_t gemv(cublasHandle_t handle, cublasOperation_t op, int64_t 
                            const T *A, int64_t lda, const T *x, int64_t step_x, const T *beta, T *y,
                            int64_t step_y) {
   const int64_t rows = op == CUBLAS_OP_N ? m : n, depth = op == CUBLAS_OP_N ? n : m;
-  fk_product<T>((struct fk_algebra *)handle, *alpha, view(A, rows, depth, lda, op),
-                {x, depth, 1, step_x, depth * step_x}, *beta, {y, rows, 1, step_y, rows * step_y});
+  if (op == CUBLAS_OP_N && step_x == 1 && step_y == 1)
+    fk_multiply_vector((struct fk_algebra *)handle, *alpha, view(A, m, n, lda), x, *beta, y);
+  else
+    fk_product<T>((struct fk_algebra *)handle, *alpha, view(A, rows, depth, lda, op),
+                  {x, depth, 1, step_x, depth * step_x}, *beta, {y, rows, 1, step_y, rows * step_y});
   return started();
 }
 

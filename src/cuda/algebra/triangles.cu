@@ -1,8 +1,6 @@
 /* Triangles: systems, products, Cholesky factors, inverses and L'L. A triangle is halved until a block can hold it
  * (CORNER); all else is products. */
-#include "views.cuh"
-
-enum { CORNER = 64, LANES = 4, HELD = CORNER / LANES, THREADS = CORNER * LANES };
+#include "corner.cuh"
 
 /* What happens to the numbers of B, or in place of a triangle L. */
 enum task { SOLVE, MULTIPLY, INVERT, SQUARE };
@@ -22,24 +20,13 @@ struct corner {
   }
 };
 
-/* Four lanes have a column of B: rows 4 r + lane. In each step one of them tells its number to the others. */
+/* A block computes L^-1 B or L B, or inverts or squares L. */
 template <bool SOLVES, typename T>
 static __global__ void __launch_bounds__(THREADS) corner_kernel(const struct corner<T> k) {
-  __shared__ T L[CORNER][CORNER + 1]; /* by columns */
-  __shared__ T scale[CORNER];         /* the diagonal, or its reciprocals */
-  const int lane = (int)threadIdx.x % LANES, n = (int)k.L.n;
+  __shared__ struct fk_corner<T> L;
+  const int lane = (int)threadIdx.x % LANES;
   const int64_t column = (int64_t)blockIdx.x * CORNER + threadIdx.x / LANES;
-  const bool by_columns = k.L.down == 1 || k.L.down == -1;
-#pragma unroll 4
-  for (int e = (int)threadIdx.x; e < CORNER * CORNER; e += THREADS) {
-    const int i = by_columns ? e % CORNER : e / CORNER, j = by_columns ? e / CORNER : e % CORNER;
-    L[j][i] = i < n && j < i ? k.L.at[i * k.L.down + j * k.L.right] : (T)0;
-  }
-  if ((int)threadIdx.x < CORNER) {
-    const int i = (int)threadIdx.x;
-    const T x = i < n ? k.L.at[i * (k.L.down + k.L.right)] : (T)1;
-    scale[i] = SOLVES ? 1 / x : x;
-  }
+  L.load(k.L, SOLVES);
   T x[HELD];
 #pragma unroll
   for (int r = 0; r < HELD; r++) {
@@ -50,18 +37,7 @@ static __global__ void __launch_bounds__(THREADS) corner_kernel(const struct cor
     if (k.alpha != 1) x[r] = k.alpha == 0 ? 0 : k.alpha * x[r];
   }
   __syncthreads();
-#pragma unroll
-  for (int s = 0; s < CORNER; s++) {
-    const int j = SOLVES ? s : CORNER - 1 - s, own = j / LANES;
-    const T mine = SOLVES ? x[own] * scale[j] : x[own];
-    const T told = __shfl_sync(~0u, mine, j % LANES, LANES);
-    if (lane == j % LANES) x[own] = SOLVES ? mine : x[own] * scale[j];
-#pragma unroll
-    for (int r = own; r < HELD; r++) {
-      const T l = L[j][LANES * r + lane];
-      if (r > own || lane > j % LANES) x[r] = fma(SOLVES ? -l : l, told, x[r]);
-    }
-  }
+  L.template apply<SOLVES>(x, lane);
 #pragma unroll
   for (int r = 0; r < HELD; r++)
     if (k.has(LANES * r + lane, column)) k.B.at[(LANES * r + lane) * k.B.down + column * k.B.right] = x[r];
@@ -70,12 +46,8 @@ static __global__ void __launch_bounds__(THREADS) corner_kernel(const struct cor
 template <typename T>
 static void run_corner(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, fk_view<T> B,
                        enum task task, T alpha) {
-  corner<T> k{L, B, task, alpha};
+  const corner<T> k{lower ? L : L.reversed(), lower ? B : B.upside_down(), task, alpha};
   if (B.d == 0) return;
-  if (!lower) { /* the last row first */
-    k.L = {&L.at[(L.n - 1) * (L.down + L.right)], L.n, L.d, -L.down, -L.right};
-    k.B = {&B.at[(B.n - 1) * B.down], B.n, B.d, -B.down, B.right};
-  }
   if (task == SOLVE || task == INVERT)
     corner_kernel<true><<<fk_blocks(B.d, CORNER), THREADS, 0, algebra->stream>>>(k);
   else
@@ -127,6 +99,7 @@ struct halves {
 template <typename T>
 void fk_solve(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B) {
   if (L.n <= CORNER) return run_corner(algebra, L, lower, B, SOLVE, alpha);
+  if (fk_solve_few(algebra, L, lower, alpha, B)) return;
   const struct halves<const T> h(L, lower);
   const fk_view<T> first = B.part(h.at_first, 0, h.first.n, B.d), second = B.part(h.at_second, 0, h.second.n, B.d);
   fk_solve(algebra, h.first, lower, alpha, first);

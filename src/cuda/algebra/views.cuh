@@ -20,6 +20,9 @@ struct fk_view {
   }
   fk_view<const T> read() const { return {at, n, d, down, right}; }
   fk_view turned() const { return {at, d, n, right, down}; }
+  fk_view upside_down() const { return {at + (n - 1) * down, n, d, -down, right}; }
+  /* the last row and the last column first: an upper triangle becomes a lower one */
+  fk_view reversed() const { return {at + (n - 1) * down + (d - 1) * right, n, d, -down, -right}; }
 };
 
 /* What takes the place of handles of cuBLAS and cuSOLVER. */
@@ -56,6 +59,14 @@ template <typename T>
 void fk_solve(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
 template <typename T>
 void fk_multiply(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
+
+/* The same of few columns, and y = alpha A x + beta y for a matrix whose columns are in memory: each number of the
+ * matrix is read once. fk_solve_few() returns false if there are more than
+ * FK_FEW_COLUMNS (device/libraries.cuh), or no workspace. */
+template <typename T>
+bool fk_solve_few(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
+template <typename T>
+void fk_multiply_vector(const struct fk_algebra *algebra, T alpha, fk_view<const T> A, const T *x, T beta, T *y);
 
 /* In place of a lower triangle: L of A = L L', where *info becomes the order of the first leading minor that is
  * not positive, or 0; L^-1; the lower triangle of L'L. */

@@ -93,20 +93,20 @@ static enum fk_status split(struct fk_cuda_context *context, const struct halves
 }
 
 /* S += A'B for some rows, split; for the first rows S = A'B. */
-static enum fk_status multiply_chunk(struct fk_cuda_context *context, cublasHandle_t blas,
+static enum fk_status multiply_chunk(struct fk_cuda_context *context, struct fk_blas blas,
                                      const struct halves_side sides[2], int64_t first, const struct halves_sums *S,
                                      struct fk_error *err) {
   const int64_t rows = fk_smaller(FK_HALVES_ROWS, sides[0].from->n - first),
                 padded = fk_padded(rows, FK_HALVES_PADDED), k = PARTS * padded;
   const float one = 1, before = first > 0;
   for (int i = 0; i < 2; i++) FK_TRY(split(context, &sides[i], first, rows, padded, err));
-  FK_CUBLAS_TRY(fk_cublas.gemm(blas, CUBLAS_OP_T, CUBLAS_OP_N, sides[0].from->d, sides[1].from->d, k, &one,
-                               sides[0].parts, CUDA_R_16F, k, sides[1].parts, CUDA_R_16F, k, &before, S->of,
-                               CUDA_R_32F, S->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  FK_CUBLAS_TRY(blas.f->gemm(blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, sides[0].from->d, sides[1].from->d, k, &one,
+                             sides[0].parts, CUDA_R_16F, k, sides[1].parts, CUDA_R_16F, k, &before, S->of,
+                             CUDA_R_32F, S->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   return FK_STATUS_OK;
 }
 
-static enum fk_status multiply_halves(struct fk_cuda_context *context, cublasHandle_t blas,
+static enum fk_status multiply_halves(struct fk_cuda_context *context, struct fk_blas blas,
                                       struct fk_cuda_arena *arena, struct halves_side sides[2],
                                       struct halves_sums *S, const struct fk_dense *C, struct fk_error *err) {
   const int64_t n = sides[0].from->n, room = fk_padded(fk_smaller(n, FK_HALVES_ROWS), FK_HALVES_PADDED);
@@ -120,7 +120,7 @@ static enum fk_status multiply_halves(struct fk_cuda_context *context, cublasHan
   return FK_CUDA_STATUS(cudaGetLastError());
 }
 
-enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle_t blas, double alpha,
+enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, struct fk_blas blas, double alpha,
                                    const struct fk_dense *A, const struct fk_dense *B, double beta,
                                    const struct fk_dense *C, struct fk_error *err) {
   struct halves_side sides[2] = {{A, NULL, NULL, 2}, {B, NULL, NULL, 1}};

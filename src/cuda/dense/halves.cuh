@@ -5,7 +5,7 @@
 #include "../../core/dense.h"
 #include "../device/libraries.cuh"
 
-enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, cublasHandle_t blas, double alpha,
+enum fk_status fk_cuda_halves_gemm(struct fk_cuda_context *context, struct fk_blas blas, double alpha,
                                    const struct fk_dense *A, const struct fk_dense *B, double beta,
                                    const struct fk_dense *C, struct fk_error *err);
 #endif

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../core/costs.h"
 #include "../../fk_config.h"
 
-struct fk_cublas fk_cublas;
-struct fk_cusolver fk_cusolver;
+static struct fk_cublas fk_cublas;
+static struct fk_cusolver fk_cusolver;
 
 /* ---- shared objects --------------------------------------------------------------------------- */
 
@@ -147,10 +148,16 @@ static bool found_in(const struct library *library, const char *root, const char
   return false;
 }
 
-/* FLASHKERNEL_CUBLAS is "none", or the only folder to search. */
-static bool found(const struct library *library) {
+/* FLASHKERNEL_CUBLAS is "none", "always" for small matrices, too, or the only folder to search. */
+static bool is_chosen(const char *what) {
   const char *chosen = getenv("FLASHKERNEL_CUBLAS");
-  if (chosen && *chosen) return strcmp(chosen, "none") != 0 && found_in(library, chosen, "");
+  return chosen && strcmp(chosen, what) == 0;
+}
+
+static bool found(const struct library *library) {
+  const char *folder = getenv("FLASHKERNEL_CUBLAS");
+  if (is_chosen("none")) return false;
+  if (folder && *folder && !is_chosen("always")) return found_in(library, folder, "");
   for (const char *name : library->names)
     if (take_functions(library, name)) return true;
   for (const struct place &place : places) {
@@ -188,11 +195,15 @@ enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, con
 
 /* ---- handles ---------------------------------------------------------------------------------- */
 
+/* The libraries' handles, and those of our own functions. */
+enum whose { LIBRARY, OWN, WHOSE };
 struct fk_cuda_libraries {
-  cublasHandle_t blas;
-  cusolverDnHandle_t solver;
+  struct fk_blas blas[WHOSE];
+  struct fk_solver solver[WHOSE];
   struct fk_cuda_buffer workspace; /* cuBLAS's own workspace may differ from call to call */
 };
+
+bool fk_cuda_is_small(int64_t order) { return order >= 0 && order <= fk_costs.dense.own && !is_chosen("always"); }
 
 /* The size that NVIDIA recommends. */
 static size_t workspace_bytes(const struct fk_cuda_context *context) {
@@ -202,54 +213,67 @@ static size_t workspace_bytes(const struct fk_cuda_context *context) {
 void fk_cuda_libraries_free(struct fk_cuda_context *context) {
   struct fk_cuda_libraries *libraries = context->libraries;
   if (!libraries) return;
-  if (libraries->solver) fk_cusolver.destroy(libraries->solver);
-  if (libraries->blas) fk_cublas.destroy(libraries->blas);
+  for (int who = 0; who < WHOSE; who++) {
+    const struct fk_solver *solver = &libraries->solver[who];
+    const struct fk_blas *blas = &libraries->blas[who];
+    if (solver->handle) solver->f->destroy(solver->handle);
+    if (blas->handle) blas->f->destroy(blas->handle);
+  }
   fk_cuda_drop(context, &libraries->workspace);
   free(libraries);
   context->libraries = NULL;
 }
 
-static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
-                                 struct fk_error *err) {
-  load(&cublas);
-  FK_TRY(fk_cuda_reserve(context, &libraries->workspace, workspace_bytes(context), err));
-  if (fk_cublas.create(&libraries->blas) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all free memory */
+static enum fk_status start_blas(struct fk_cuda_context *context, struct fk_blas *blas, struct fk_error *err) {
+  struct fk_cuda_buffer *workspace = &context->libraries->workspace;
+  if (!workspace->data) FK_TRY(fk_cuda_reserve(context, workspace, workspace_bytes(context), err));
+  if (blas->f->create(&blas->handle) != CUBLAS_STATUS_SUCCESS) { /* the pool may hold all free memory */
     fk_cuda_trim(context);
-    FK_CUBLAS_TRY(fk_cublas.create(&libraries->blas));
+    FK_CUBLAS_TRY(blas->f->create(&blas->handle));
   }
-  FK_CUBLAS_TRY(fk_cublas.stream(libraries->blas, context->stream)); /* cublasSetStream() resets the workspace */
-  FK_CUBLAS_TRY(fk_cublas.workspace(libraries->blas, libraries->workspace.data, libraries->workspace.bytes));
+  FK_CUBLAS_TRY(blas->f->stream(blas->handle, context->stream)); /* cublasSetStream() resets the workspace */
+  FK_CUBLAS_TRY(blas->f->workspace(blas->handle, workspace->data, workspace->bytes));
   return FK_STATUS_OK;
 }
 
-static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_cuda_libraries *libraries,
+static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_solver *solver,
                                    struct fk_error *err) {
-  load(&cusolver);
-  if (fk_cusolver.create(&libraries->solver) != CUSOLVER_STATUS_SUCCESS) {
+  if (solver->f->create(&solver->handle) != CUSOLVER_STATUS_SUCCESS) {
     fk_cuda_trim(context);
-    FK_CUSOLVER_TRY(fk_cusolver.create(&libraries->solver));
+    FK_CUSOLVER_TRY(solver->f->create(&solver->handle));
   }
-  FK_CUSOLVER_TRY(fk_cusolver.stream(libraries->solver, context->stream));
+  FK_CUSOLVER_TRY(solver->f->stream(solver->handle, context->stream));
   return FK_STATUS_OK;
 }
 
-/* Returns a handle of the context; start() creates it at the first use. */
+static enum fk_status take_libraries(struct fk_cuda_context *context, struct fk_error *err) {
+  if (!context->libraries) context->libraries = (struct fk_cuda_libraries *)calloc(1, sizeof *context->libraries);
+  return context->libraries ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+}
+
+/* start() makes the handle at the first use. */
 template <typename T, typename F>
-static enum fk_status handle_of(struct fk_cuda_context *context, T fk_cuda_libraries::*which, F start, T *handle,
-                                struct fk_error *err) {
-  struct fk_cuda_libraries *libraries = context->libraries;
-  if (!libraries) context->libraries = libraries = (struct fk_cuda_libraries *)calloc(1, sizeof *libraries);
-  if (!libraries) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-  enum fk_status status = libraries->*which ? FK_STATUS_OK : start(context, libraries, err);
-  *handle = libraries->*which;
+static enum fk_status started(struct fk_cuda_context *context, T *own, F start, T *out, struct fk_error *err) {
+  enum fk_status status = own->handle ? FK_STATUS_OK : start(context, own, err);
+  *out = *own;
   if (status) fk_cuda_libraries_free(context);
   return status;
 }
 
-enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err) {
-  return handle_of(context, &fk_cuda_libraries::blas, start_blas, handle, err);
+enum fk_status fk_cuda_blas(struct fk_cuda_context *context, int64_t order, struct fk_blas *blas,
+                            struct fk_error *err) {
+  const enum whose who = fk_cuda_is_small(order) ? OWN : LIBRARY;
+  FK_TRY(take_libraries(context, err));
+  if (who == LIBRARY) load(&cublas);
+  context->libraries->blas[who].f = who == OWN ? &fk_own_cublas : &fk_cublas;
+  return started(context, &context->libraries->blas[who], start_blas, blas, err);
 }
 
-enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err) {
-  return handle_of(context, &fk_cuda_libraries::solver, start_solver, handle, err);
+enum fk_status fk_cuda_solver(struct fk_cuda_context *context, int64_t order, struct fk_solver *solver,
+                              struct fk_error *err) {
+  const enum whose who = fk_cuda_is_small(order) ? OWN : LIBRARY;
+  FK_TRY(take_libraries(context, err));
+  if (who == LIBRARY) load(&cusolver);
+  context->libraries->solver[who].f = who == OWN ? &fk_own_cusolver : &fk_cusolver;
+  return started(context, &context->libraries->solver[who], start_solver, solver, err);
 }

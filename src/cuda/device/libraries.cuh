@@ -117,15 +117,29 @@ struct fk_cusolver {
   FK_CUSOLVER(FK_MEMBER)
 };
 #undef FK_MEMBER
-/* Set by the two functions below: those of the libraries or, where they are missing, our own of algebra/. */
-extern struct fk_cublas fk_cublas;
-extern struct fk_cusolver fk_cusolver;
 extern const struct fk_cublas fk_own_cublas;
 extern const struct fk_cusolver fk_own_cusolver;
 
-/* The context's handles, made at the first use, on its stream. */
-enum fk_status fk_cuda_blas(struct fk_cuda_context *context, cublasHandle_t *handle, struct fk_error *err);
-enum fk_status fk_cuda_solver(struct fk_cuda_context *context, cusolverDnHandle_t *handle, struct fk_error *err);
+/* Functions and what they are called with: those of the libraries or, where these are missing, our own of
+ * algebra/. */
+struct fk_blas {
+  const struct fk_cublas *f;
+  cublasHandle_t handle;
+};
+struct fk_solver {
+  const struct fk_cusolver *f;
+  cusolverDnHandle_t handle;
+};
+
+/* Those of the context, made at the first use, on its stream. `order`: the largest side of the matrices; small
+ * ones are our own functions', as the libraries take 0.2 s to start. */
+enum { FK_ANY_ORDER = -1 };
+enum { FK_FEW_COLUMNS = 32 }; /* of a triangular system, which our functions solve faster */
+bool fk_cuda_is_small(int64_t order);
+enum fk_status fk_cuda_blas(struct fk_cuda_context *context, int64_t order, struct fk_blas *blas,
+                            struct fk_error *err);
+enum fk_status fk_cuda_solver(struct fk_cuda_context *context, int64_t order, struct fk_solver *solver,
+                              struct fk_error *err);
 
 enum fk_status fk_cublas_fail(struct fk_error *err, cublasStatus_t code, const char *call, int device);
 enum fk_status fk_cusolver_fail(struct fk_error *err, cusolverStatus_t code, const char *call, int device);

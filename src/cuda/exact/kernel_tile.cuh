@@ -13,7 +13,7 @@ struct fk_kernel_tile {
   int64_t ld;
 };
 struct fk_kernel_tile_ops {
-  enum fk_status (*fill)(struct fk_cuda_context *context, cublasHandle_t blas, const struct fk_kernel_tile *tile,
+  enum fk_status (*fill)(struct fk_cuda_context *context, struct fk_blas blas, const struct fk_kernel_tile *tile,
                          struct fk_error *err);
 };
 extern const struct fk_kernel_tile_ops fk_kernel_tiles;

@@ -86,10 +86,11 @@ enum fk_status fk_matrix_doubles(const struct fk_matrix_pass *pass, const struct
   const int64_t values = pass->job->n_values, first = piece->first_run * p->run, ld = p->run * p->at_once;
   const double one = 1, zero = 0, *kernels = (const double *)pass->kernels;
   FK_TRY(make_kernels(pass, piece, err));
-  FK_CUBLAS_TRY(fk_cublas.dgemv(pass->blas, CUBLAS_OP_T, p->run * piece->runs, p->rows, &one, kernels, ld,
-                                (const double *)pass->weights + first, 1, &zero, pass->masses, 1));
-  FK_CUBLAS_TRY(fk_cublas.dgemm_batch(pass->blas, CUBLAS_OP_T, CUBLAS_OP_N, p->rows, values, p->run, &one, kernels,
-                                      ld, p->run, (const double *)pass->values + first, p->run * p->runs, p->run,
-                                      &zero, (double *)pass->sums, p->rows, p->rows * values, piece->runs));
+  FK_CUBLAS_TRY(pass->blas.f->dgemv(pass->blas.handle, CUBLAS_OP_T, p->run * piece->runs, p->rows, &one, kernels,
+                                    ld, (const double *)pass->weights + first, 1, &zero, pass->masses, 1));
+  FK_CUBLAS_TRY(pass->blas.f->dgemm_batch(pass->blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, p->rows, values, p->run,
+                                          &one, kernels, ld, p->run, (const double *)pass->values + first,
+                                          p->run * p->runs, p->run, &zero, (double *)pass->sums, p->rows,
+                                          p->rows * values, piece->runs));
   return FK_STATUS_OK;
 }

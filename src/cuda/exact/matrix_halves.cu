@@ -142,10 +142,10 @@ static enum fk_status multiply_piece(const struct fk_matrix_pass *pass, const st
   const int64_t both = 2 * p->run, values = pass->job->n_values;
   const __half *of = (const __half *)pass->values + piece->first_run * both;
   const float one = 1;
-  FK_CUBLAS_TRY(fk_cublas.gemm_batch(pass->blas, CUBLAS_OP_T, CUBLAS_OP_N, p->rows, values, depth, &one, kernels,
-                                     CUDA_R_16F, both * p->at_once, both, of, CUDA_R_16F, both * p->runs, both,
-                                     &before, pass->sums, CUDA_R_32F, p->rows, p->rows * values, piece->runs,
-                                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  FK_CUBLAS_TRY(pass->blas.f->gemm_batch(pass->blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, p->rows, values, depth, &one,
+                                         kernels, CUDA_R_16F, both * p->at_once, both, of, CUDA_R_16F,
+                                         both * p->runs, both, &before, pass->sums, CUDA_R_32F, p->rows,
+                                         p->rows * values, piece->runs, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   return FK_STATUS_OK;
 }
 

@@ -24,7 +24,7 @@ struct fk_matrix_pass {
   struct fk_pass_view view;
   struct fk_matrix_plan plan;
   struct fk_cuda_packed packed; /* of FP16 */
-  cublasHandle_t blas;
+  struct fk_blas blas;
   bool halves;
   void *kernels;  /* [row][at_once][run]; in FP16 [row][at_once][lo, hi][run] */
   void *values;   /* [value][runs][run]; in FP16 [value][runs][hi, lo][run] */

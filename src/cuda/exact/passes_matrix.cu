@@ -16,8 +16,8 @@ static dim3 grid_of(int64_t along, int64_t values) {
 
 static bool has_blas(struct fk_cuda_context *context) {
   struct fk_error none = {FK_STATUS_OK, ""};
-  cublasHandle_t blas;
-  return fk_cuda_blas(context, &blas, &none) == FK_STATUS_OK;
+  struct fk_blas blas;
+  return fk_cuda_blas(context, FK_ANY_ORDER, &blas, &none) == FK_STATUS_OK;
 }
 
 /* FP16 kernels come from wgmma. */
@@ -217,7 +217,7 @@ enum fk_status fk_job_sum_matrix(struct fk_cuda_job *job, const struct fk_pass_v
   const int64_t rows = view.targets.n;
   pass.halves = fk_on_tensor_cores(view.way.method);
   pass.plan = plan_of(job, view.sources->points.n, pass.halves);
-  FK_TRY(fk_cuda_blas(job->context, &pass.blas, err));
+  FK_TRY(fk_cuda_blas(job->context, FK_ANY_ORDER, &pass.blas, err));
   if (pass.halves) {
     FK_TRY(fk_job_pack_sources(job, view, 0, &pass.packed, err));
     FK_TRY(fk_job_pack_targets(job, view, &pass.packed, err));

@@ -249,7 +249,7 @@ static __global__ void residual_kernel(double *u, int64_t parts, int64_t n, int6
 }
 
 /* Adds K' u to the product. Computes K v for u first, unless it came with the tile. */
-static enum fk_status multiply_tile(struct fk_normal_device *device, cublasHandle_t blas, const struct tile *a,
+static enum fk_status multiply_tile(struct fk_normal_device *device, struct fk_blas blas, const struct tile *a,
                                     const struct fk_normal_tile *tile, double *u,
                                     const struct fk_normal_numbers *numbers, struct fk_error *err) {
   struct fk_cuda_context *context = device->context;
@@ -257,44 +257,44 @@ static enum fk_status multiply_tile(struct fk_normal_device *device, cublasHandl
   const int64_t parts = device->v ? tile->parts : 0, run = tile->run;
   const double one = 1, zero = 0;
   if (parts && !a->v)
-    FK_CUBLAS_TRY(fk_cublas.dgemm_batch(blas, CUBLAS_OP_T, CUBLAS_OP_N, n, t, run, &one, a->kernels, a->ld, run,
-                                        device->v, device->ld_v, run, &zero, u, n, n * t, parts));
+    FK_CUBLAS_TRY(blas.f->dgemm_batch(blas.handle, CUBLAS_OP_T, CUBLAS_OP_N, n, t, run, &one, a->kernels, a->ld,
+                                      run, device->v, device->ld_v, run, &zero, u, n, n * t, parts));
   dim3 grid(fk_blocks(n, NARROW_THREADS), (unsigned)fk_smaller(t, 64));
   residual_kernel<<<grid, NARROW_THREADS, 0, context->stream>>>(u, parts, n, t, *numbers);
   FK_CUDA_TRY(cudaGetLastError());
   if (t == 1)
     FK_CUBLAS_TRY(
-        fk_cublas.dgemv(blas, CUBLAS_OP_N, m, n, &one, a->kernels, a->ld, u, 1, &one, device->product, 1));
+        blas.f->dgemv(blas.handle, CUBLAS_OP_N, m, n, &one, a->kernels, a->ld, u, 1, &one, device->product, 1));
   else
-    FK_CUBLAS_TRY(fk_cublas.dgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, t, n, &one, a->kernels, a->ld, u, n, &one,
-                                  device->product, m));
+    FK_CUBLAS_TRY(blas.f->dgemm(blas.handle, CUBLAS_OP_N, CUBLAS_OP_N, m, t, n, &one, a->kernels, a->ld, u, n,
+                                &one, device->product, m));
   return FK_STATUS_OK;
 }
 
 /* Computes the products that kernels come from. */
-static enum fk_status multiply_points(struct fk_cuda_context *context, cublasHandle_t blas, const struct tile *a,
+static enum fk_status multiply_points(struct fk_cuda_context *context, struct fk_blas blas, const struct tile *a,
                                       const struct half_tile *h, struct fk_error *err) {
   const cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
   const int64_t m = a->n_columns, n = a->n_rows;
   if (!h->columns) {
     const double one = 1, zero = 0;
     if (uses_products(a))
-      FK_CUBLAS_TRY(fk_cublas.dgemm(blas, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows, a->ld_rows,
-                                    &zero, a->kernels, a->ld));
+      FK_CUBLAS_TRY(blas.f->dgemm(blas.handle, N, T, m, n, a->d, &one, a->columns, a->ld_columns, a->rows,
+                                  a->ld_rows, &zero, a->kernels, a->ld));
     return FK_STATUS_OK;
   }
   const float one = 1, zero = 0;
   const int64_t k = h->k;
-  FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows, CUDA_R_16F,
-                               3 * k, &zero, h->high, CUDA_R_32F, a->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  FK_CUBLAS_TRY(blas.f->gemm(blas.handle, T, N, m, n, k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows, CUDA_R_16F,
+                             3 * k, &zero, h->high, CUDA_R_32F, a->ld, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   if (!h->low) return FK_STATUS_OK;
-  FK_CUBLAS_TRY(fk_cublas.gemm(blas, T, N, m, n, 2 * k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows + k,
-                               CUDA_R_16F, 3 * k, &zero, h->low, CUDA_R_16F, a->ld, CUBLAS_COMPUTE_32F,
-                               CUBLAS_GEMM_DEFAULT));
+  FK_CUBLAS_TRY(blas.f->gemm(blas.handle, T, N, m, n, 2 * k, &one, h->columns, CUDA_R_16F, 3 * k, h->rows + k,
+                             CUDA_R_16F, 3 * k, &zero, h->low, CUDA_R_16F, a->ld, CUBLAS_COMPUTE_32F,
+                             CUBLAS_GEMM_DEFAULT));
   return FK_STATUS_OK;
 }
 
-static enum fk_status fill_tile(struct fk_cuda_context *context, cublasHandle_t blas,
+static enum fk_status fill_tile(struct fk_cuda_context *context, struct fk_blas blas,
                                 const struct fk_kernel_tile *tile, struct fk_error *err) {
   const struct half_tile none = {};
   struct tile a = {};
@@ -343,9 +343,9 @@ enum fk_status fk_normal_tiles(struct fk_normal_device *device, const struct fk_
   const bool single = device->job->way == FK_NORMAL_TILES;
   struct tile a = tile_of(device);
   struct half_tile h = {};
-  cublasHandle_t blas;
+  struct fk_blas blas;
   double *u;
-  FK_TRY(fk_cuda_blas(context, &blas, err));
+  FK_TRY(fk_cuda_blas(context, device->job->t == 1 ? device->job->m : FK_ANY_ORDER, &blas, err));
   FK_TRY(fk_cuda_room(context, &device->tile_buffer, a.ld * step, &a.kernels, err));
   FK_TRY(fk_cuda_room(context, &device->residual_buffer, step * device->job->t * tile.parts, &u, err));
   if (device->job->t == 1) a.v = device->v, a.sums = u;
