@@ -281,7 +281,6 @@ const struct fk_costs fk_costs = {
                   .framed_pairs = 1e7,
                   .normal_shards = 16,
                   .normal_rows = 1 << 15,
-                  .normal_pairs = 1e10,
                   .normal_numbers = 1 << 26,
                   .normal_bytes = 1 << 27,
                   .tile_numbers = 1 << 27,

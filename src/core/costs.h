@@ -242,11 +242,9 @@ struct fk_cuda_cuts {
   int64_t slot, slot_tensor;         /* columns that are worth a block, on CUDA cores and on tensor cores */
   int64_t shard_targets, shard_rows; /* of so few targets sources are shared, so many at least to each shard */
   double framed_share, framed_pairs; /* what frames leave is few: of the others; beside what launches take */
-  /* Normal products: shards, the rows or pairs of each, at least, and the numbers of all; bytes of a chunk;
-   * numbers, rows and columns of a tile, and the blocks that its product is cut into. */
-  int64_t normal_shards, normal_rows;
-  double normal_pairs;
-  int64_t normal_numbers, normal_bytes;
+  /* Normal products: shards and the rows and numbers of each; bytes of a chunk; numbers, rows and columns of a
+   * tile, and the blocks that its product is cut into. */
+  int64_t normal_shards, normal_rows, normal_numbers, normal_bytes;
   int64_t tile_numbers, tile_rows, tile_blocks;
   double grid_sources, grid_targets, grid_b, grid_chunk; /* shares of a device's memory, of a grid's job */
 };

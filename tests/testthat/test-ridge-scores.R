@@ -16,8 +16,7 @@ scores_by_hand <- function(known, x) {
 
 # Laplacian, Matern and other kernels of rows of a and b, which are scaled already
 kernel_by_hand <- function(kernel, a, b) {
-  r <- sqrt(outer(rowSums(a^2), rowSums(b^2), `+`) - 2 * a %*% t(b))
-  r[!is.finite(r)] <- 0
+  r <- sqrt(pmax(outer(rowSums(a^2), rowSums(b^2), `+`) - 2 * a %*% t(b), 0))
   absolute <- Reduce(`+`, lapply(seq_len(ncol(a)), \(k) abs(outer(a[, k], b[, k], `-`))))
   switch(kernel$name,
     gaussian = exp(-r^2 / 2), laplacian = exp(-r), product_laplacian = exp(-absolute),

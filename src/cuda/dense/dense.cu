@@ -179,7 +179,7 @@ static enum fk_status device_trmm(int device, unsigned flags, double alpha, cons
 static enum fk_status device_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                   const struct fk_dense *B, struct fk_error *err) {
   FK_TRY(fk_dense_check_triangle(flags, A, B, err));
-  /* of few columns ours take 0.5 to 0.9 times as long */
+  /* of few columns ours take 0.5 to 0.9 times as long, 1.05 times at an order of 30000 */
   const bool few = !(flags & FK_RIGHT) && B->d > 1 && B->d <= FK_FEW_COLUMNS;
   return run_blas(
       device, few ? 0 : order_of(A, B, NULL), B, "trsm", err, [&](const struct fk_blas &blas, auto number) {

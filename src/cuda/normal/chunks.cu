@@ -38,12 +38,10 @@ struct normal_worker {
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
-/* Enough shards for any number of devices, also of few rows that meet many columns; fewer if their parts of the
- * product would take much host memory. */
+/* Enough shards for any number of devices; fewer if their parts of the product would take much host memory. */
 int64_t fk_normal_shard(const struct fk_normal_job *job) {
   const struct fk_cuda_cuts *cuts = &fk_costs.cuda_cuts;
-  const int64_t by_pairs = (int64_t)((double)job->n * (double)job->m / cuts->normal_pairs);
-  int64_t shards = fk_smaller(fk_smaller(cuts->normal_shards, fk_larger(job->n / cuts->normal_rows, by_pairs)),
+  int64_t shards = fk_smaller(fk_smaller(cuts->normal_shards, job->n / cuts->normal_rows),
                               cuts->normal_numbers / (job->m * job->t));
   return fk_padded(fk_pieces(job->n, fk_larger(shards, 1)), FK_NORMAL_STEP);
 }
