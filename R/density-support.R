@@ -204,6 +204,7 @@ entry_support <- function(entry, name) {
 }
 
 check_bounds <- function(range, arg, name = NULL) {
+  if (is_date(range)) range <- as.numeric(range)
   good <- is_number(range) && length(range) == 2 && is.null(dim(range)) && !anyNA(range) && range[1] < range[2]
   if (!good) {
     stop_argument(

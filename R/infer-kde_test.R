@@ -144,6 +144,10 @@ kde_test.default <- function(x, y, bandwidth = if (method == "independence") "ag
   replicates <- check_count(replicates, "replicates")
   run <- start_run(settle_control(control), if (method == "local") "Comparing" else "Permuting")
   label <- shorten(paste(names, collapse = " and "), 120)
+  dates <- date_kinds(x)
+  x <- dates_as_numbers(x, dates, "x")
+  y <- dates_as_numbers(y, if (method == "independence") date_kinds(y) else dates, "y")
+  newdata <- dates_as_numbers(newdata, dates, "newdata")
   if (method == "independence") {
     weighted <- c("weights_x", "weights_y")[!c(is.null(weights_x), is.null(weights_y))]
     if (length(weighted) > 0) stop_argument(weighted[1], "must be NULL for method = \"independence\"")

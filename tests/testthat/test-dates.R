@@ -39,6 +39,13 @@ test_that("places of a density of dates are dates, and those of another kind are
   expect_s3_class(kde_modes(flash_kde(~ day + g, dated))$day, "Date")
   expect_argument_error(predict(fit, dated$time), "newdata")
   expect_argument_error(kde_cdf(fit, dated$time), "q")
+  bounds <- as.Date(c("2023-12-01", "2024-06-01"))
+  within <- flash_kde(dated$day, support = bounds)
+  expect_identical(quantile(within, c(0, 1), names = FALSE), bounds)
+  expect_identical(kde_test(day ~ g, dated)$statistic, kde_test(as.numeric(day) ~ g, dated)$statistic)
+  independent <- \(data) with_fixed_seed(kde_test(data$day, data["time"], method = "independence", replicates = 9)$p.value, 1)
+  expect_identical(independent(dated), independent(as_plain(dated)))
+  expect_argument_error(kde_test(dated$day, dated$time), "y")
   both <- flash_kde(~ time + day, dated)
   limits <- dated[1:2, c("time", "day")]
   expect_identical(kde_cdf(both, limits), kde_cdf(flash_kde(~ time + day, as_plain(dated)), as_plain(dated)[1:2, c("time", "day")]))
