@@ -20,6 +20,17 @@ test_that("a matrix that is not positive definite on a GPU is no failure: its pi
   for (single in c(FALSE, TRUE)) expect_pivots(device = 0, single = single)
 })
 
+test_that("systems of few columns of larger matrices are solved on a GPU", {
+  skip_if_no_gpu()
+  set.seed(5)
+  A <- random_triangle(2600)
+  b <- random_matrix(2600, 7)
+  for (flags in c(0, UPPER)) {
+    got <- run_dense("trsm", list(only_triangle(A, flags, NaN), b), flags, c(1, 0), device = 0)[[2]]
+    expect_equal(got, backsolve(only_triangle(A, flags), b, upper.tri = flags == UPPER), tolerance = 1e-10)
+  }
+})
+
 test_that("dense operations of a GPU have the same bits each time, also on fresh handles", {
   skip_if_no_gpu()
   set.seed(3)
