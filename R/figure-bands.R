@@ -21,8 +21,10 @@ band_figure <- function(bands, col, border = NA) {
   several <- drawn_variables(bands) == 2
   band <- attr(bands, "band")
   dates <- stats::setNames(lapply(bands[band$variables], \(at) if (is_date(at)) at[0]), band$labels)
-  bands[band$variables] <- lapply(bands[band$variables], as.numeric)
-  with_date_axes((if (several) band_maps else band_lines)(bands, band, col, border), list(dates = dates))
+  numbers <- replace(bands, band$variables, lapply(bands[band$variables], as.numeric))
+  figure <- (if (several) band_maps else band_lines)(numbers, band, col, border)
+  figure$shown <- bands
+  with_date_axes(figure, list(dates = dates))
 }
 
 band_lines <- function(bands, band, col, border) {
@@ -35,7 +37,7 @@ band_lines <- function(bands, band, col, border) {
   )
   panel <- curve_panel(layers, band$labels, range(data$x), range(0, data$high))
   new_figure(
-    list(panel), main = paste("Density of", band$labels), sub = band_title(band), sub_colour = colour, shown = bands
+    list(panel), main = paste("Density of", band$labels), sub = band_title(band), sub_colour = colour
   )
 }
 
@@ -52,7 +54,8 @@ drawn_variables <- function(bands) {
 can_be_drawn <- function(frame, about, columns) {
   d <- length(about$variables)
   whole <- !is.null(about) && all(c(about$variables, columns) %in% names(frame))
-  whole && all(vapply(frame[about$variables], \(at) is.numeric(at) || is_date(at), NA)) && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
+  numbers <- whole && all(vapply(frame[about$variables], \(at) is.numeric(at) || is_date(at), NA))
+  numbers && (d == 1 || d == 2 && about$grid && is_whole_grid(frame))
 }
 
 # ---- two variables ----------------------------------------------------------------------------
@@ -79,5 +82,5 @@ band_maps <- function(bands, band, col, border) {
   }
   panels <- stats::setNames(lapply(names(BAND_MAPS), of_map), BAND_MAPS)
   main <- paste("Density of", paste(band$labels, collapse = " and "))
-  new_figure(panels, main = main, sub = band_title(band), rows = 1, shown = bands)
+  new_figure(panels, main = main, sub = band_title(band), rows = 1)
 }

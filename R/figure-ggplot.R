@@ -7,7 +7,7 @@ utils::globalVariables(".data")
 ggplot_figure <- function(figure, labels = list()) {
   panels <- figure$panels
   several <- length(panels) > 1
-  figure$places <- if (several) facet_places(panels)
+  figure$places <- if (several && is.null(figure$pairs)) facet_places(panels)
   layers <- lapply(seq_along(panels), \(i) {
     facet <- if (!is.null(figure$pairs)) panels[[i]]$facet else {
       if (several) list(panel = factor(names(panels)[i], names(panels)))
@@ -160,7 +160,8 @@ figure_scales <- function(figure) {
   panels <- figure$panels
   guide <- if (length(colours) > 1 && !is.null(figure$key)) "legend" else "none"
   labels <- known_labels(if (is.null(figure$pairs)) axis_labels else short_labels)
-  names <- if (length(panels) > 1) figure$places$names else inverted(named_places(panels[[1]]$x, Inf))
+  single <- length(panels) == 1 || !is.null(figure$pairs)
+  names <- if (single) names_along(panels, "x") else figure$places$names
   layers <- unlist(lapply(panels, `[[`, "layers"), FALSE)
   shades <- Find(\(layer) !is.null(layer$z), layers)
   typed <- Find(\(layer) length(layer$type) > 1, layers)
@@ -177,10 +178,12 @@ figure_scales <- function(figure) {
     if (length(panels) > 1 && guide == "legend" && any(nchar(names(colours)) > MOST_LETTERS)) {
       ggplot2::theme(legend.position = "bottom", legend.direction = "vertical")
     },
-    level_scale(names, labels, figure, panels[[1]]$x$ticks),
+    level_scale(ggplot2::scale_x_continuous, names, labels, figure$pairs, panels[[1]]$x$ticks),
     if (all(vapply(panels, \(panel) panel$y$log, NA))) ggplot2::scale_y_log10() else {
       sides <- panels[[1]]$y$levels
-      if (is.null(sides)) ggplot2::scale_y_continuous(breaks = ticks_of(panels[[1]]$y$ticks), labels = labels) else {
+      if (is.null(sides)) {
+        level_scale(ggplot2::scale_y_continuous, names_along(panels, "y"), labels, NULL, panels[[1]]$y$ticks)
+      } else {
         ggplot2::scale_y_continuous(breaks = seq_along(sides), labels = sides, minor_breaks = NULL)
       }
     }
@@ -189,20 +192,23 @@ figure_scales <- function(figure) {
 
 ticks_of <- function(ticks) if (is.null(ticks)) ggplot2::waiver() else ticks
 
-# `names`: names of categories by position; NULL for none. `ticks`: those of a single panel, or NULL.
-level_scale <- function(names, labels, figure, ticks) {
+# The names of places of panels whose axes have values of their own, by position.
+names_along <- function(panels, axis) inverted(unlist(lapply(unname(panels), \(panel) named_places(panel[[axis]], Inf))))
+
+# `names`: names of categories or dates by position; NULL for none. `ticks`: those of a single panel, or NULL.
+level_scale <- function(scale, names, labels, pairs, ticks) {
   if (is.null(names)) {
-    return(if (is.null(figure$pairs)) ggplot2::scale_x_continuous(breaks = ticks_of(ticks), labels = labels) else {
-      ggplot2::scale_x_continuous(n.breaks = 4, labels = labels, guide = ggplot2::guide_axis(check.overlap = TRUE))
+    return(if (is.null(pairs)) scale(breaks = ticks_of(ticks), labels = labels) else {
+      scale(n.breaks = 4, labels = labels, guide = ggplot2::guide_axis(check.overlap = TRUE))
     })
   }
-  places <- as.numeric(names(names))
+  places <- unique(as.numeric(names(names)))
   breaks <- \(limits) {
     inside <- places[places >= limits[1] & places <= limits[2]]
-    if (length(inside) > 0) inside else pretty(limits)
+    if (length(inside) > 0) inside else pretty(limits, if (is.null(pairs)) 5 else 4)
   }
   label <- \(at) ifelse(as.character(at) %in% names(names), names[as.character(at)], labels(at))
-  ggplot2::scale_x_continuous(breaks = breaks, labels = label, guide = ggplot2::guide_axis(check.overlap = TRUE))
+  scale(breaks = breaks, labels = label, guide = ggplot2::guide_axis(check.overlap = TRUE))
 }
 
 # ggplot2 passes NA for breaks outside of the limits.
