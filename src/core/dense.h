@@ -43,8 +43,8 @@ enum fk_dense_flag {
 struct fk_dense_ops {
   const char *name;
 
-  /* Starts what operations need. If A is not NULL, fails with FK_STATUS_LOST if the memory of A, from alloc(), was
-   * lost with its device. */
+  /* Starts what operations on matrices of this order need. If A is not NULL, fails with FK_STATUS_LOST if the
+   * memory of A, from alloc(), was lost with its device. */
   enum fk_status (*ready)(int device, const struct fk_dense *A, int64_t order, struct fk_error *err);
   /* alloc: allocates data for A->n, A->d and A->type, uninitialised, and sets ld and place. The caller frees A by
    * free(), which accepts NULL data and matrices that were lost with their device. */
