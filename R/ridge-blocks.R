@@ -340,8 +340,8 @@ step_in_block <- function(own, block, b, fitted, run) {
   list(d = scale_columns(d, by), fitted = scale_columns(moved, by))
 }
 
-# Is a matrix of m centres too large for the GPUs, and for the host?
-# GPUs have the points of d columns beside it, and two block columns of a matrix that is not `rough` (src/core/tiled.c).
+# Is a matrix of m centres too large for the GPUs, and for the host? On GPUs the points of d columns lie beside it, and two
+# of its block columns unless it is `rough` (bytes_beside() of src/core/tiled.c).
 exceeds_matrix <- function(m, d, run, rough = FALSE) {
   bytes <- (if (rough) 4 else 8) * m * (m + 1)
   beside <- 8 * m * (4 * d + if (rough) 0 else 4096)

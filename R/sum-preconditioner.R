@@ -43,7 +43,7 @@ new_preconditioner <- function(K, run, jitter = NULL, diagonal = 0, rough = FALS
   begin <- proc.time()[["elapsed"]]
   diagonal <- if (any(diagonal != 0)) rep_len(as.double(diagonal), m)
   jitters <- if (!is.null(jitter)) c(jitter, max(jitter, MOST_JITTER))
-  # of factors that are streamed; nothing is asked for small ones
+  # the memory for factors that are streamed through GPUs, which small ones never are
   host <- if (bytes < 1e8) 0 else max(1, memory_limit())
   made <- .Call(ffi_preconditioner, as_factored(K, run), diagonal, jitters, rough, host, run)
   seconds <- proc.time()[["elapsed"]] - begin

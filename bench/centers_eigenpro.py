@@ -2,8 +2,8 @@
 
   PYTHONPATH=EigenPro python3 bench/centers_eigenpro.py FILE ROWS COLUMNS CENTRES [EPOCHS]
 
-Its authors' example: Laplacian kernel of bandwidth 20, single precision, rows in host memory, half as many centres
-again for a while. The preconditioners are those of the defaults of solver.fit(): 3,000 rows and centres, 150
+Its authors' example: Laplacian kernel of bandwidth 20, single precision, rows in host memory, and as many temporary
+centres as centres. The preconditioners are those of the defaults of solver.fit(): 3,000 rows and centres, 150
 eigenvalues. Centres are random rows.
 """
 

@@ -230,7 +230,7 @@ const struct fk_costs fk_costs = {
     /* On the host blocks and strips are for interrupts alone. One core of an EPYC 9004 (59 GFLOP/s at most) has 42
      * to 47 GFLOP/s in gemm, trsm and trtri of an order of 3000, and 41 in potrf (no script). On an H200 gemm does
      * 58 TFLOP/s where potrf does 48 and lauum 45, from an order of 3e4 on. Tiles: no script.
-     * .own: cuBLAS and cuSOLVER take 0.2 s to start; all operations of a larger matrix have a tile, at least.
+     * .own: no script; cuBLAS and cuSOLVER take 0.2 s to start, and larger matrices are cut into tiles of more.
      * .whole_halves: a guess, not measured. .thread: no script; two cores take half a second for the factors of an
      * order of 2000 and an iteration's solves. */
     .dense = {.whole = {1024, 1024, 1 << 15},

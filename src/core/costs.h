@@ -184,7 +184,7 @@ struct fk_dense_costs {
   int64_t block[FK_DENSE_PLACES]; /* ... of this one ... */
   int64_t strip[FK_DENSE_PLACES]; /* ... and so many rows at a time */
   int64_t tile;                   /* on devices larger ones are block columns of this width */
-  int64_t own;                    /* on devices smaller ones, up to this order, are for our own functions */
+  int64_t own;                    /* on devices matrices up to this order are given to our own functions */
   int64_t whole_halves;           /* so are those above this order whose products may be of halves */
   double together;                /* bytes of matrices that threads may have, each its own */
   double awake;                   /* threads are worth this much less work where operations follow each other */

@@ -29,7 +29,7 @@ static int devices_of(const struct fk_opts *opts, int devices[FK_MAX_DEVICES]) {
   return (int)fk_larger(1, info.n_devices);
 }
 
-/* Sets *place if all devices have the libraries. */
+/* Sets *place if all devices are ready for matrices of this order. */
 static enum fk_status try_devices(const struct fk_opts *opts, int64_t order, struct fk_dense_place *place,
                                   struct fk_error *err) {
   const struct fk_dense_ops *ops = fk_dense_ops(FK_BACKEND_CUDA, err);

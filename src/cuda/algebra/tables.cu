@@ -1,5 +1,5 @@
-/* The members of cuBLAS's and cuSOLVER's tables (device/libraries.cuh) where these libraries are missing: the
- * modes that this package uses. */
+/* The members of cuBLAS's and cuSOLVER's tables (device/libraries.cuh) for small matrices and where these
+ * libraries are missing: the modes that this package uses. */
 #include <stdlib.h>
 
 #include "views.cuh"

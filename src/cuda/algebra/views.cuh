@@ -60,9 +60,9 @@ void fk_solve(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, 
 template <typename T>
 void fk_multiply(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
 
-/* The same of few columns, and y = alpha A x + beta y for a matrix whose columns are in memory: each number of the
- * matrix is read once. fk_solve_few() returns false if there are more than
- * FK_FEW_COLUMNS (device/libraries.cuh), or no workspace. */
+/* fk_solve_few() solves systems with few columns, and fk_multiply_vector() computes y = alpha A x + beta y for a
+ * matrix whose columns are contiguous; both read each number of the matrix once. fk_solve_few() returns false if
+ * there are more than FK_FEW_COLUMNS (device/libraries.cuh) columns, or no workspace. */
 template <typename T>
 bool fk_solve_few(const struct fk_algebra *algebra, fk_view<const T> L, bool lower, T alpha, fk_view<T> B);
 template <typename T>

@@ -148,7 +148,8 @@ static bool found_in(const struct library *library, const char *root, const char
   return false;
 }
 
-/* FLASHKERNEL_CUBLAS is "none", "always" for small matrices, too, or the only folder to search. */
+/* FLASHKERNEL_CUBLAS is "none", or "always", which gives small matrices to the libraries, too, or the only folder
+ * to search. */
 static bool is_chosen(const char *what) {
   const char *chosen = getenv("FLASHKERNEL_CUBLAS");
   return chosen && strcmp(chosen, what) == 0;
@@ -203,7 +204,8 @@ struct fk_cuda_libraries {
   struct fk_cuda_buffer workspace; /* cuBLAS's own workspace may differ from call to call */
 };
 
-bool fk_cuda_is_small(int64_t order) { return order >= 0 && order <= fk_costs.dense.own && !is_chosen("always"); }
+/* Does a matrix of this order go to our own functions, without the libraries? */
+static bool is_small(int64_t order) { return order >= 0 && order <= fk_costs.dense.own && !is_chosen("always"); }
 
 /* The size that NVIDIA recommends. */
 static size_t workspace_bytes(const struct fk_cuda_context *context) {
@@ -246,34 +248,30 @@ static enum fk_status start_solver(struct fk_cuda_context *context, struct fk_so
   return FK_STATUS_OK;
 }
 
-static enum fk_status take_libraries(struct fk_cuda_context *context, struct fk_error *err) {
-  if (!context->libraries) context->libraries = (struct fk_cuda_libraries *)calloc(1, sizeof *context->libraries);
-  return context->libraries ? FK_STATUS_OK : fk_fail(err, FK_STATUS_ALLOC, "out of memory");
-}
-
-/* start() makes the handle at the first use. */
+/* start() makes a handle at its first use. */
 template <typename T, typename F>
-static enum fk_status started(struct fk_cuda_context *context, T *own, F start, T *out, struct fk_error *err) {
-  enum fk_status status = own->handle ? FK_STATUS_OK : start(context, own, err);
-  *out = *own;
+static enum fk_status handle_of(struct fk_cuda_context *context, int64_t order,
+                                T (fk_cuda_libraries::*which)[WHOSE], struct library *library, F start, T *out,
+                                struct fk_error *err) {
+  const enum whose who = is_small(order) ? OWN : LIBRARY;
+  struct fk_cuda_libraries *libraries = context->libraries;
+  if (!libraries) context->libraries = libraries = (struct fk_cuda_libraries *)calloc(1, sizeof *libraries);
+  if (!libraries) return fk_fail(err, FK_STATUS_ALLOC, "out of memory");
+  if (who == LIBRARY) load(library);
+  T *of = &(libraries->*which)[who];
+  of->f = (decltype(of->f))(who == OWN ? library->own : library->functions);
+  enum fk_status status = of->handle ? FK_STATUS_OK : start(context, of, err);
+  *out = *of;
   if (status) fk_cuda_libraries_free(context);
   return status;
 }
 
 enum fk_status fk_cuda_blas(struct fk_cuda_context *context, int64_t order, struct fk_blas *blas,
                             struct fk_error *err) {
-  const enum whose who = fk_cuda_is_small(order) ? OWN : LIBRARY;
-  FK_TRY(take_libraries(context, err));
-  if (who == LIBRARY) load(&cublas);
-  context->libraries->blas[who].f = who == OWN ? &fk_own_cublas : &fk_cublas;
-  return started(context, &context->libraries->blas[who], start_blas, blas, err);
+  return handle_of(context, order, &fk_cuda_libraries::blas, &cublas, start_blas, blas, err);
 }
 
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, int64_t order, struct fk_solver *solver,
                               struct fk_error *err) {
-  const enum whose who = fk_cuda_is_small(order) ? OWN : LIBRARY;
-  FK_TRY(take_libraries(context, err));
-  if (who == LIBRARY) load(&cusolver);
-  context->libraries->solver[who].f = who == OWN ? &fk_own_cusolver : &fk_cusolver;
-  return started(context, &context->libraries->solver[who], start_solver, solver, err);
+  return handle_of(context, order, &fk_cuda_libraries::solver, &cusolver, start_solver, solver, err);
 }

@@ -131,11 +131,12 @@ struct fk_solver {
   cusolverDnHandle_t handle;
 };
 
-/* Those of the context, made at the first use, on its stream. `order`: the largest side of the matrices; small
- * ones are our own functions', as the libraries take 0.2 s to start. */
-enum { FK_ANY_ORDER = -1 };
-enum { FK_FEW_COLUMNS = 32 }; /* of a triangular system, which our functions solve faster */
-bool fk_cuda_is_small(int64_t order);
+/* Each context makes its handles when they are first used, on its stream. `order` is the largest side of the
+ * matrices: small ones (fk_costs.dense.own) are given to our own functions, because the libraries take 0.2 s to
+ * start, and those of FK_ANY_ORDER never are. FK_OWN_ORDER is small. */
+enum { FK_ANY_ORDER = -1, FK_OWN_ORDER = 0 };
+/* Our functions solve triangular systems of up to so many columns faster than the libraries. */
+enum { FK_FEW_COLUMNS = 32 };
 enum fk_status fk_cuda_blas(struct fk_cuda_context *context, int64_t order, struct fk_blas *blas,
                             struct fk_error *err);
 enum fk_status fk_cuda_solver(struct fk_cuda_context *context, int64_t order, struct fk_solver *solver,
