@@ -8,10 +8,10 @@
 #
 # Calls by a name that is an argument or a variable of the calling function are not counted. Methods of S3 generics may
 # be in a room above their generic.
-ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "ridge", "figure", "words")
+ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "compile", "verb", "infer", "local", "ridge", "figure", "words")
 
 files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
-room_of <- function(file) match(sub("-.*", "", basename(file)), ROOMS)
+room_of <- function(file) match(sub("(-.*|[.]R)$", "", basename(file)), ROOMS)
 files <- files[order(room_of(files), basename(files), method = "radix")]
 if (anyNA(room_of(files))) {
   stop("no room has the name of: ", paste(basename(files[is.na(room_of(files))]), collapse = ", "))
