@@ -7,4 +7,4 @@ grDevices::png(picture, 1200, 800, res = 160)
 plot(fit)
 invisible(grDevices::dev.off())
 # a palette: a third of the size
-if (nzchar(Sys.which("pngquant"))) system2("pngquant", c("--force", "--ext", ".png", picture))
+if (nzchar(Sys.which("pngquant"))) system2("pngquant", c("--force", "--nofs", "--speed=1", "--ext", ".png", "32", picture))

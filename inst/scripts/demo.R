@@ -9,7 +9,7 @@ library(flashkernel)
 
 arguments <- commandArgs(trailingOnly = TRUE)
 file <- if (length(arguments) >= 1) arguments[1] else {
-  system.file("extdata", "california.csv.gz", package = "flashkernel", mustWork = TRUE)
+  system.file("extdata", "california.csv.xz", package = "flashkernel", mustWork = TRUE)
 }
 output <- if (length(arguments) >= 2) arguments[2] else "."
 most_rows <- if (length(arguments) >= 3) suppressWarnings(as.numeric(arguments[3])) else 50000

@@ -43,7 +43,7 @@ test_that("the weighted KDE is that of ks", {
 
 test_that("the plain KDE is that of ks on larger data", {
   skip_if_not_installed("ks")
-  file <- system.file("extdata", "california.csv.gz", package = "flashkernel", mustWork = TRUE)
+  file <- system.file("extdata", "california.csv.xz", package = "flashkernel", mustWork = TRUE)
   housing <- utils::read.csv(file)
   expect_agrees_with_ks(housing[seq(1, nrow(housing), 10), ], 50)
 })
