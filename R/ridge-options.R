@@ -18,12 +18,12 @@
 #' it, Newton's method when it predicts this of a step. Exact fits and centres in blocks stop when the residual is below
 #' `tolerance` times the right-hand side. In exact fits the residual bounds the error of predictions.
 #'
-#' @param exact Logical. `TRUE`: every row is a centre, without Nystroem approximation. `FALSE`: centres are drawn.
+#' @param exact Logical. `TRUE`: every row is a centre. `FALSE`: centres are drawn.
 #'   `NULL` (default): as the default of `centers` in [kernel_ridge()]. See Details.
-#' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps with all centres. `NULL`
+#' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps. `NULL`
 #'   (default): 50; for an exact fit with squared loss 1,200, by blocks 200.
 #' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-6; by blocks and for
-#'   losses other than the square 1e-4; exact 1e-7.
+#'   losses other than the square 1e-4; more than two classes and no `lambda` 5e-3; exact 1e-7.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.
@@ -37,7 +37,7 @@
 #' @param keep Logical: keep the rows in the fit (by reference)? [fitted()], standard errors and plots need them.
 #'   Default `TRUE`.
 #' @param plan Logical. `TRUE`: do not fit; return an estimate of run time and memory, extrapolated from small timed
-#'   pieces of work. A bandwidth or `lambda` that is not given is chosen first. Default `FALSE`.
+#'   pieces. A bandwidth or `lambda` that is not given is chosen first. Default `FALSE`.
 #' @param seed Whole number: the draws of rows (samples, centres, rows for validation) depend on it and on the rows, in
 #'   any order, but not on R's random numbers. Default 1. `NULL`: R's random numbers are used.
 #' @returns A list of class `ridge_solver` with these settings.
