@@ -102,16 +102,17 @@ gradients_at.default <- function(slope, fit, points, run) {
     sums <- sign_sums_of(sum_sources(slope$centers, NULL, slope$L, slope$own), points, fit$coefficients, run)
     return(array(apply(sums, 3, \(of_output) matrix_product(of_output, slope$lower, run)), dim(sums)))
   }
-  b <- do.call(cbind, lapply(seq_len(t), \(o) fit$coefficients[, o] * cbind(1, slope$shifted)))
-  sums <- slope_sums(slope, points, slope$centers, b, run)
-  x <- if (slope$metric == "squares") shift_columns(points, slope$shift)
-  result <- vapply(seq_len(t), \(o) {
-    at <- (o - 1) * (d + 1)
-    inner <- sums[, at + 1 + seq_len(d), drop = FALSE]
-    if (slope$metric == "squares") inner <- inner - x * sums[, at + 1]
-    matrix_product(inner, slope$inverse, run)
-  }, matrix(0, nrow(points), d))
-  array(result, c(nrow(points), d, t))
+  # H^-1 in the columns that are summed
+  each <- rep(seq_len(t), each = d)
+  all <- rep(seq_len(d), t)
+  to <- matrix_product(slope$shifted, slope$inverse, run)
+  sums <- slope_sums(slope, points, slope$centers, cbind(fit$coefficients, fit$coefficients[, each] * to[, all]), run)
+  inner <- sums[, -seq_len(t)]
+  if (slope$metric == "squares") {
+    x <- matrix_product(shift_columns(points, slope$shift), slope$inverse, run)
+    inner <- inner - x[, all] * sums[, each]
+  }
+  array(inner, c(nrow(points), d, t))
 }
 
 # x1, x2, ... where columns have no names.

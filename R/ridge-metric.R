@@ -43,11 +43,13 @@ learnt_root <- function(a, z, metric, entry, run) {
   d <- ncol(z)
   fit <- list(coefficients = a, centers = z, kernel = entry$kernel, L = diagonal_matrix(rep(1, d), d), d = d)
   slopes <- gradients_at(slope_of(fit), fit, z, run)
-  slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = d)
   back <- metric$root / metric$unit
-  slopes <- if (is.matrix(back)) matrix_tcrossprod(slopes, back, run) else scale_columns(slopes, back)
-  if (metric$type == "full") return(full_root(matrix_crossprod(slopes, slopes, run), entry$power))
-  diagonal_root(.colSums(slopes^2, nrow(slopes), d)^entry$power)
+  if (metric$type != "full") {
+    squares <- matrix(.colSums(slopes^2, nrow(z), d * ncol(a)), d)
+    return(diagonal_root((rowSums(squares) * back^2)^entry$power))
+  }
+  slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = d)
+  full_root(back %*% base::tcrossprod(matrix_crossprod(slopes, slopes, run), back), entry$power)
 }
 
 # The roots of the numbers, as a metric of trace d.

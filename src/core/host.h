@@ -33,5 +33,7 @@ struct fk_host_ops {
                           const struct fk_dense *B, struct fk_error *err);
   enum fk_status (*factor)(unsigned flags, const struct fk_dense *A, int64_t *pivot, struct fk_error *err);
   enum fk_status (*invert)(unsigned flags, const struct fk_dense *A, struct fk_error *err);
+  /* power r^(power - 2) k of n kernels k = exp(-r^power), 0 where r is 0 up to rounding; out may be k. */
+  void (*stretched_slopes)(const double *k, int64_t n, double power, double *out);
 };
 extern const struct fk_host_ops fk_host;

@@ -1,10 +1,10 @@
 /* Operations on columns, in blocks that depend on the length of columns only. */
 #include "vectors.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "count.h"
+#include "host.h"
 #include "pool.h"
 #include "threads.h"
 
@@ -72,14 +72,11 @@ void fk_combine_columns(const double *x, const double *a, const double *by, int6
 
 static void slope_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
   const struct vectors_job *job = data;
-  const double power = *job->by, of_log = 1 - 2 / power;
-  for (int64_t i = first * ROWS; i < fk_smaller(end * ROWS, job->n); i++) {
-    const double k = job->a[i], r = -log(k); /* r^power */
-    job->out[i] = r < 1e-12 || k == 0 ? 0 : power * k * exp(of_log * log(r));
-  }
+  const int64_t at = first * ROWS, count = fk_smaller(end * ROWS, job->n) - at;
+  fk_host.stretched_slopes(job->a + at, count, *job->by, job->out + at);
 }
 
 void fk_stretched_slopes(const double *k, int64_t n, double power, int threads, double *out) {
   struct vectors_job job = {k, NULL, &power, n, fk_pieces(n, ROWS), out};
-  run(&job, 1, threads, 20, slope_blocks); /* the functions take as long as 20 numbers from memory */
+  run(&job, 1, threads, 6, slope_blocks); /* the functions take as long as 6 numbers from memory */
 }

@@ -180,6 +180,10 @@ static void block_multiply(const double *A, int64_t d, const double *u, int64_t 
   fk_isa()->f64->block_multiply(A, d, u, width, out);
 }
 
-const struct fk_host_ops fk_host = {block_solve,       block_multiply,    gemm,
-                                    fk_strips_normal,  fk_triangle_solve, fk_triangle_factor,
-                                    fk_triangle_invert};
+static void stretched_slopes(const double *k, int64_t n, double power, double *out) {
+  fk_isa()->f64->stretched_slopes(k, n, power, out);
+}
+
+const struct fk_host_ops fk_host = {block_solve,        block_multiply,    gemm,
+                                    fk_strips_normal,   fk_triangle_solve, fk_triangle_factor,
+                                    fk_triangle_invert, stretched_slopes};

@@ -199,6 +199,8 @@ struct fk_tile_ops {
                             const double *target_low, const double *log_weight, const double *precision,
                             double *out);
   double (*powers_of_two)(double *t, int64_t n, double shift);
+  /* power r^(power - 2) k of n kernels k = exp(-r^power). */
+  void (*stretched_slopes)(const double *k, int64_t n, double power, double *out);
   void (*normal_sums)(struct fk_tile_normal *list);
   void (*block_solve)(const double *chol, int64_t d, double *u, int64_t width);
   void (*block_multiply)(const double *A, int64_t d, const double *u, int64_t width, double *out);

@@ -336,6 +336,7 @@ static void FN(row_values)(const struct fk_tile_values *a) {
 #include "tile_near.h"
 #include "tile_normal.h"
 #include "tile_scales.h"
+#include "tile_slopes.h"
 #include "tile_vector.h"
 
 /* Rows k .. k + n - 1 of L^-1 u, those before them being done; see core/host.h. */
@@ -439,6 +440,7 @@ static const struct fk_tile_ops FN(ops) = {
     .cubes = DOUBLE_ONLY(FN(cubes)),
     .point_exponents = DOUBLE_ONLY(FN(point_exponents)),
     .powers_of_two = DOUBLE_ONLY(FN(powers_of_two)),
+    .stretched_slopes = DOUBLE_ONLY(FN(stretched_slopes)),
     .normal_sums = DOUBLE_ONLY(FN(normal_sums)),
     .block_solve = DOUBLE_ONLY(FN(block_solve)),
     .block_multiply = DOUBLE_ONLY(FN(block_multiply)),

@@ -22,19 +22,13 @@ static const double FN(log2_coefficients)[] = {2.88539008177792679,  0.961796693
 #define LOGS FN(log2_coefficients)
 #define ENTRIES(array) ((int)(sizeof(array) / sizeof(REAL)))
 
-/* t <= 0, in place for `count` vectors; power in (0, 1]. 0 stays 0, and numbers from -STRETCHED_LEAST to 0 are
- * close to it. With -t = 2^n m, the power is 2^(power n + power log2(m)). Its exponent is a number of up to a
- * thousand, of which only the fraction counts: `high`, the power in 12 bits, makes a product with n that has no
- * error. */
-INLINE void FN(stretched)(V *t, const int count, const REAL power) {
-  const REAL head = (REAL)((int)(power * 4096 + (REAL)0.5)) / 4096;
-  const V whole = V_SET(power), high = V_SET(head), low = V_SET(power - head);
-  V n[EXP2_GROUP], s[EXP2_GROUP], z[EXP2_GROUP], p[EXP2_GROUP];
+/* log2(x) = whole + fraction for `count` vectors of x > 0, whose exponents are numbers. */
+INLINE void FN(logarithms)(const V *x, const int count, V *whole, V *fraction) {
+  V s[EXP2_GROUP], z[EXP2_GROUP], p[EXP2_GROUP];
   FK_UNROLL
   for (int i = 0; i < count; i++) {
-    V x = V_MIN(V_MAX(V_SUB(V_SET(0), t[i]), V_SET(STRETCHED_LEAST)), V_SET(STRETCHED_MOST));
-    n[i] = V_EXPONENT(V_MUL(x, V_SET((REAL)1.41421356237309505)));
-    V m = V_SCALE(x, V_SUB(V_SET(EXP2_MAGIC), n[i]));
+    whole[i] = V_EXPONENT(V_MUL(x[i], V_SET((REAL)1.41421356237309505)));
+    V m = V_SCALE(x[i], V_SUB(V_SET(EXP2_MAGIC), whole[i]));
     s[i] = V_DIV(V_SUB(m, V_SET(1)), V_ADD(m, V_SET(1)));
     z[i] = V_MUL(s[i], s[i]);
     p[i] = V_SET(LOGS[ENTRIES(LOGS) - 1]);
@@ -43,8 +37,24 @@ INLINE void FN(stretched)(V *t, const int count, const REAL power) {
   for (int k = ENTRIES(LOGS) - 2; k >= 0; k--) FK_UNROLL
   for (int i = 0; i < count; i++) p[i] = V_FMA(p[i], z[i], V_SET(LOGS[k]));
   FK_UNROLL
+  for (int i = 0; i < count; i++) fraction[i] = V_MUL(p[i], s[i]);
+}
+
+/* t <= 0, in place for `count` vectors; power at most 1. 0 stays 0, and numbers from -STRETCHED_LEAST to 0 are
+ * close to it, if power is positive. With -t = 2^n m, the power is 2^(power n + power log2(m)). Its exponent is a
+ * number of up to a thousand, of which only the fraction counts: `high`, the power in 12 bits, makes a product
+ * with n that has no error. */
+INLINE void FN(stretched)(V *t, const int count, const REAL power) {
+  const REAL head = (REAL)((int)(power * 4096 + (REAL)0.5)) / 4096;
+  const V whole = V_SET(power), high = V_SET(head), low = V_SET(power - head);
+  V x[EXP2_GROUP], n[EXP2_GROUP], s[EXP2_GROUP], p[EXP2_GROUP];
+  FK_UNROLL
+  for (int i = 0; i < count; i++)
+    x[i] = V_MIN(V_MAX(V_SUB(V_SET(0), t[i]), V_SET(STRETCHED_LEAST)), V_SET(STRETCHED_MOST));
+  FN(logarithms)(x, count, n, s);
+  FK_UNROLL
   for (int i = 0; i < count; i++) {
-    V fraction = V_MUL(V_MUL(p[i], s[i]), whole), rounded = V_ADD(V_FMA(whole, n[i], fraction), V_SET(EXP2_MAGIC));
+    V fraction = V_MUL(s[i], whole), rounded = V_ADD(V_FMA(whole, n[i], fraction), V_SET(EXP2_MAGIC));
     V product = V_FMA(high, n[i], V_SUB(V_SET(EXP2_MAGIC), rounded));
     s[i] = V_ADD(V_FMA(low, n[i], product), fraction);
     n[i] = rounded;
