@@ -166,11 +166,12 @@ static void fit_some(void *data, int64_t first, int64_t last, int slot) {
     fit(p, &p->rooms[slot], i, 1, &none, &p->errors[slot]);
 }
 
-/* Threads that each fit a noise of their own need not wait for each other at every step. */
-static enum fk_status fit_together(struct ridge_path *p, struct fk_error *err) {
+/* The first `count` noises. Threads that each fit a noise of their own need not wait for each other at every step.
+ */
+static enum fk_status fit_together(struct ridge_path *p, int64_t count, struct fk_error *err) {
   struct fk_chunks progress;
   fk_chunks_start(&progress, &p->opts->poll, p->n_rooms, (double)p->spec->k, pow((double)p->spec->m, 3) / 30);
-  enum fk_status status = fk_chunks_run(&progress, p->n_rooms, p->spec->k, 1, fit_some, p, err);
+  enum fk_status status = fk_chunks_run(&progress, p->n_rooms, count, 1, fit_some, p, err);
   for (int i = 0; i < p->n_rooms && !status; i++)
     if (p->errors[i].status) {
       *err = p->errors[i];
@@ -198,8 +199,11 @@ enum fk_status fk_ridge_path(const struct fk_ridge_path_spec *spec, const struct
   status = fk_kernel_terms_here(&spec->kernels, opts->threads, err);
   if (!status) status = start(&p, err);
   if (!status) status = find_K(&p, place.engine, err);
-  if (!status && p.n_rooms > 1) status = fit_together(&p, err);
-  for (int64_t i = 0; i < spec->k && !status && p.n_rooms == 1; i++)
+  /* last noises that would leave half of the threads idle are fitted by all of them, one after the other */
+  const int64_t rest = spec->k % p.n_rooms,
+                together = p.n_rooms == 1 ? 0 : spec->k - (2 * rest > p.n_rooms ? 0 : rest);
+  if (!status && together > 0) status = fit_together(&p, together, err);
+  for (int64_t i = together; i < spec->k && !status; i++)
     status = fit(&p, &p.rooms[0], i, p.device, &opts->poll, err);
   end(&p);
   out->backend = on_host ? "cpu" : "cuda";
