@@ -34,7 +34,7 @@
 #' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All functions except `coef()` and
 #'   `variable.names()` need a fit that keeps its rows.
 #' @param effects Logical: compute average marginal effects with their standard errors? `NULL` (default): for a fit that
-#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels). `FALSE` omits the
+#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels times outputs). `FALSE` omits the
 #'   importance of variables, too.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param type Type of residuals. `"response"` (default): the response minus the fitted values (for logistic loss, the
@@ -93,7 +93,7 @@ summary.kernel_ridge <- function(object, effects = NULL, digits = NULL, ...) {
   explains <- !isFALSE(effects) && !is.null(object$data) && !inherits(object$centers, "sparseMatrix")
   if (is.null(effects)) {
     effects <- !is.null(object$data) && !is_column(object$data$y) && object$d <= 50 &&
-      as.double(object$n) * m <= 2e7 && object$family$has_likelihood && !inherits(object$centers, "sparseMatrix")
+      as.double(object$n) * length(object$coefficients) <= 2e7 && object$family$has_likelihood && !inherits(object$centers, "sparseMatrix")
   }
   structure(class = "summary.kernel_ridge", c(described(object), list(
     residuals = if (!is.null(object$data)) residual_quantiles(object), error = fit_error(object),

@@ -33,20 +33,28 @@ center_posterior <- function(fit, run) {
   name_stage(run, "Standard errors")
   P <- preconditioner_of(columns, run, max(fit$jitter, 1e-13))
   prior_root <- apply_factors(P, diag(m), "T^-1")
+  rows <- rows_with_kernels(data$rows, columns, fit, run)
   if (is_joint(fit)) {
-    return(list(prior_root = prior_root, parts = joint_parts(fit, columns, P, run), columns = columns, joint = TRUE))
+    return(list(prior_root = prior_root, parts = joint_parts(fit, rows, columns, P, run), columns = columns, joint = TRUE))
   }
   parts <- lapply(row_curvatures(fit, run), \(weights) {
-    inner <- information(data$rows, columns, P, weights, run) / fit$n
-    B <- new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda)
-    inverse <- apply_factors(B, diag(m), "T^-1")
+    B <- if (has_all_rows(fit)) {
+      list(P = precondition(P, weights, 1 / fit$n, fit$lambda), factor = "A")
+    } else {
+      inner <- information(rows, columns, P, weights, run) / fit$n
+      list(P = new_preconditioner(inner, run, 1e-15, diagonal = fit$lambda), factor = "T")
+    }
+    inverse <- apply_factors(B$P, diag(m), paste0(B$factor, "^-1"))
     list(
       root = apply_factors(P, inverse, "T^-1") / sqrt(fit$n), edf = m - fit$lambda * sum(inverse^2),
-      log_det = log_det(B) - m * log(fit$lambda), weights = weights
+      log_det = log_det(B$P, B$factor) - m * log(fit$lambda), weights = weights
     )
   })
   list(prior_root = prior_root, parts = parts, columns = columns, joint = FALSE)
 }
+
+# Are the centres the rows? Then T W T' is the matrix of information(), in the time of a factorisation.
+has_all_rows <- function(fit) length(fit$center_index) == fit$n && all(fit$center_index == seq_len(fit$n))
 
 # Largest number of coefficients of all classes with a joint posterior, which factorises a matrix of this order.
 MOST_JOINT <- 4000
@@ -57,7 +65,7 @@ is_joint <- function(fit) {
 }
 
 # The joint posterior: W is D = diag(p) - p p' of each row, with a block K_mn D_kl K_nm for each pair of classes.
-joint_parts <- function(fit, columns, P, run) {
+joint_parts <- function(fit, rows, columns, P, run) {
   m <- columns$m
   p <- link_probabilities(link_of_rows(fit, run))
   scale <- if (is.null(fit$data$weights)) 1 else fit$data$weights
@@ -67,7 +75,7 @@ joint_parts <- function(fit, columns, P, run) {
   inner <- matrix(0, m * t, m * t)
   for (k in seq_len(t)) for (l in seq_len(k)) {
     W <- scale * p[, k] * ((k == l) - p[, l])
-    block <- information(fit$data$rows, columns, P, W, run) / fit$n
+    block <- information(rows, columns, P, W, run) / fit$n
     inner[of(k), of(l)] <- block
     inner[of(l), of(k)] <- t(block)
   }
