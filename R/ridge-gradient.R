@@ -106,7 +106,8 @@ gradients_at.default <- function(slope, fit, points, run) {
   each <- rep(seq_len(t), each = d)
   all <- rep(seq_len(d), t)
   to <- matrix_product(slope$shifted, slope$inverse, run)
-  sums <- slope_sums(slope, points, slope$centers, cbind(fit$coefficients, fit$coefficients[, each] * to[, all]), run)
+  times <- fit$coefficients[, each, drop = FALSE] * to[, all, drop = FALSE]
+  sums <- slope_sums(slope, points, slope$centers, cbind(fit$coefficients, times), run)
   inner <- sums[, -seq_len(t)]
   if (slope$metric == "squares") {
     x <- matrix_product(shift_columns(points, slope$shift), slope$inverse, run)

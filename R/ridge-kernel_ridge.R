@@ -315,8 +315,8 @@ takes_all <- function(rows, spec, run) {
 # Does the fit take some seconds by default, so that the best of a few kernels and metrics is not spoilt by few centres?
 takes_time <- function(rows, spec) learns_metric(spec) && inherits(rows, "rows_dense")
 
-# Where its iterations end. `in_blocks`: the centres are in blocks (ridge-blocks.R). Half of the iterations for many classes
-# come after the last step has changed log losses at other rows by less than the choice of `lambda` does.
+# Where its iterations end. `in_blocks`: the centres are in blocks (ridge-blocks.R). With many classes, the second half of the
+# iterations changes log losses at other rows by less than the choice of `lambda` does.
 settle_solver <- function(spec, in_blocks = FALSE) {
   squared <- spec$family$squared
   # of ridge-exact.R

@@ -35,6 +35,12 @@ test_that("gradients are those of differences, for every kernel and form of band
   expect_identical(dimnames(got), list(NULL, c("a", "b", "c"), c("u", "v")))
 })
 
+test_that("gradients of one centre at one point are those of differences", {
+  fit <- kernel_ridge(cbind(a = 1:3, b = c(2, 0, 1)), cbind(1:3, 0), kernel = "matern52", bandwidth = 1.5, lambda = 1, centers = 1)
+  at <- cbind(a = 0.3, b = 0.7)
+  expect_equal(predict(fit, at, type = "gradient"), differences(fit, at), tolerance = 1e-6, ignore_attr = TRUE)
+})
+
 test_that("the sigmoid kernel's too", {
   fit <- example_fit("gaussian")
   fit$kernel <- kernel_spec("sigmoid", gamma = 0.1, coef0 = 0.2)
