@@ -1,5 +1,6 @@
 # Checks the layers ("rooms") of R/, lowest first: a function may call functions of its own room and of lower rooms. The
-# name of a file begins with its room. DESCRIPTION's Collate lists the files in this order.
+# name of a file begins with its room. DESCRIPTION's Collate lists the files in this order, those that compile.R compiles
+# first: a file stays on its side of compile.R.
 #
 #   Rscript tools/check-rooms.R           fails if a call goes to a higher room, a name is defined twice, or Collate is
 #                                         not in order
@@ -8,18 +9,22 @@
 #
 # Calls by a name that is an argument or a variable of the calling function are not counted. Methods of S3 generics may
 # be in a room above their generic.
-ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "compile", "verb", "infer", "local", "ridge", "figure", "words")
+ROOMS <- c("base", "sum", "store", "density", "bandwidth", "fit", "verb", "infer", "local", "ridge", "figure", "words", "compile")
 
 files <- list.files("R", pattern = "[.]R$", full.names = TRUE)
 room_of <- function(file) match(sub("(-.*|[.]R)$", "", basename(file)), ROOMS)
-files <- files[order(room_of(files), basename(files), method = "radix")]
+in_order <- function(files) files[order(room_of(files), basename(files), method = "radix")]
+files <- in_order(files)
 if (anyNA(room_of(files))) {
   stop("no room has the name of: ", paste(basename(files[is.na(room_of(files))]), collapse = ", "))
 }
 
-collate <- c("Collate:", paste0("    '", basename(files), "'"))
 description <- readLines("DESCRIPTION")
 begin <- grep("^Collate:", description)
+entries <- paste0("    '", basename(files), "'")
+point <- "    'compile.R'"
+compiled <- entries %in% description[seq_len(match(point, description))] & entries != point
+collate <- c("Collate:", entries[compiled], point, entries[!compiled & entries != point])
 end <- if (length(begin)) begin + match(FALSE, grepl("^ ", c(description[-seq_len(begin)], "")), nomatch = 1) - 1
 if ("--write" %in% commandArgs(TRUE)) {
   if (length(begin)) description <- description[-(begin:end)]
