@@ -228,9 +228,21 @@ joint_errors <- function(rows, posterior, p, unseen, run) {
 # q x t: standard errors of linear functions of the coefficients, given by the columns of the m x q matrix `functional`.
 functional_errors <- function(fit, functional, run) {
   norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
-  norms <- vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
+  posterior <- factorised_posterior(fit, run)
+  is_quick <- is.null(posterior$parts[[1]]$root) && is.null(fit$state$roots) && has_all_rows(fit)
+  norms <- if (is_quick) exact_norms(fit, functional, run_in_double(run)) else {
+    vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
+  }
   sigma <- fit_noise(fit, run)$sigma
   matrix(norms, ncol(functional), length(sigma)) * rep(sigma, each = ncol(functional))
+}
+
+# The norms of R'c for the columns c of `functional`, without the m x m numbers of R.
+exact_norms <- function(fit, functional, run) {
+  P <- preconditioner_of(fit_columns(fit), run, max(fit$jitter, 1e-13))
+  on.exit(free_preconditioner(P))
+  precondition(P, fit$data$weights, 1 / fit$n, fit$lambda)
+  sqrt(colSums(apply_factors(P, functional, c("T^-T", "A^-T"))^2) / fit$n)
 }
 
 # The factor R for each column of the link, or one for all. An exact fit is treated as a fit with all rows as centres.
