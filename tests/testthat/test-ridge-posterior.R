@@ -57,6 +57,19 @@ test_that("degrees of freedom of an exact fit are those of its matrix", {
   }
 })
 
+test_that("standard errors of functions of the coefficients are those of their covariance, also where all rows are centres", {
+  case <- posterior_case(30)
+  case$index <- 1:30
+  functional <- gaussian_kernels(case$x, case$at, case$h)
+  for (exact in c(TRUE, FALSE)) for (weights in list(NULL, case$w)) {
+    fit <- fit_case(case, exact = exact, centers = if (!exact) 30, weights = weights)
+    errors <- as.vector(functional_errors(fit, functional, cpu_run()))
+    ref <- literal_posterior(case, if (is.null(weights)) rep(1, 30) else weights)
+    expect_equal(errors, sigma(fit) * sqrt(colSums(functional * solve(ref$A, functional))), tolerance = 1e-5)
+    expect_equal(vcov(fit), ref$sigma^2 * solve(ref$A), tolerance = 1e-3)
+  }
+})
+
 test_that("rows of weight 0 have no part in it", {
   case <- posterior_case()
   case$w[1:10] <- 0
