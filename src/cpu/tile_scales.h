@@ -31,6 +31,8 @@ INLINE void FN(scales_group)(const struct fk_tile_scales *a, const V (*t)[FK_COL
   double *out = a->tile.col_mass + col;
   V col_weight[FK_COLS], first[SCALES_GROUP], k[SCALES_GROUP];
   FK_UNROLL
+  for (int i = 0; i < SCALES_GROUP; i++) first[i] = V_SET(1); /* compilers cannot know that times is 1 first */
+  FK_UNROLL
   for (int c = 0; symmetric && c < FK_COLS; c++)
     col_weight[c] = V_LOAD((const double *)a->tile.col_weight + col + c * V_LANES);
   for (const struct fk_tile_chain *chain = a->chains; chain < a->chains + a->n_chains; chain++) {

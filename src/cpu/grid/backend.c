@@ -184,9 +184,13 @@ static void keep(struct grid_pass *p, unsigned use, const struct fk_window *wind
   struct grid_kept *kept = p->keeps ? malloc(sizeof *kept) : NULL;
   if (!kept) return;
   double bytes = sorted_bytes(task), grid_bytes = fk_grid_held(p->grid);
-  *kept = (struct grid_kept){*window, single, p->once && task->same, use, task->columns};
-  kept->threads = fk_threads(task->opts->threads);
-  kept->sorted = p->sorted;
+  *kept = (struct grid_kept){.window = *window,
+                             .single = single,
+                             .once = p->once && task->same,
+                             .use = use,
+                             .columns = task->columns,
+                             .threads = fk_threads(task->opts->threads),
+                             .sorted = p->sorted};
   if (p->at == p->sorted) p->at = NULL;
   p->sorted = NULL;
   if (bytes + grid_bytes <= fk_kept_limit(task->opts)) {
