@@ -358,6 +358,7 @@ test_that("a limit of the address space counts, less what the process has mapped
 test_that("a call under `ulimit -v` that needs more is refused in words", {
   skip_on_cran()
   skip_if_not(file.exists("/proc/self/limits"))
+  skip_if(nzchar(Sys.getenv("FLASHKERNEL_SANITIZER")), "a sanitizer takes memory of its own")
   script <- tempfile(fileext = ".R")
   on.exit(unlink(script))
   writeLines(c(
