@@ -33,7 +33,8 @@ center_posterior <- function(fit, run) {
   name_stage(run, "Standard errors")
   P <- preconditioner_of(columns, run, max(fit$jitter, 1e-13))
   prior_root <- apply_factors(P, diag(m), "T^-1")
-  rows <- rows_with_kernels(data$rows, columns, fit, run)
+  needs_kernels <- is_joint(fit) || !has_all_rows(fit)
+  rows <- if (needs_kernels) rows_with_kernels(data$rows, columns, fit, run)
   if (is_joint(fit)) {
     return(list(prior_root = prior_root, parts = joint_parts(fit, rows, columns, P, run), columns = columns, joint = TRUE))
   }
@@ -227,10 +228,9 @@ joint_errors <- function(rows, posterior, p, unseen, run) {
 
 # q x t: standard errors of linear functions of the coefficients, given by the columns of the m x q matrix `functional`.
 functional_errors <- function(fit, functional, run) {
-  norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
-  posterior <- factorised_posterior(fit, run)
-  is_quick <- is.null(posterior$parts[[1]]$root) && is.null(fit$state$roots) && has_all_rows(fit)
-  norms <- if (is_quick) exact_norms(fit, functional, run_in_double(run)) else {
+  no_root <- is.null(factorised_posterior(fit, run)$parts[[1]]$root) && is.null(fit$state$roots)
+  norms <- if (no_root && has_all_rows(fit)) exact_norms(fit, functional, run_in_double(run)) else {
+    norm <- \(root) sqrt(colSums(crossprod(root, functional)^2))
     vapply(coefficient_roots(fit, run), norm, numeric(ncol(functional)))
   }
   sigma <- fit_noise(fit, run)$sigma

@@ -166,8 +166,7 @@ static void fit_some(void *data, int64_t first, int64_t last, int slot) {
     fit(p, &p->rooms[slot], i, 1, &none, &p->errors[slot]);
 }
 
-/* The first `count` noises. Threads that each fit a noise of their own need not wait for each other at every step.
- */
+/* The first `count` noises. Threads with a noise of their own need not wait for each other at every step. */
 static enum fk_status fit_together(struct ridge_path *p, int64_t count, struct fk_error *err) {
   struct fk_chunks progress;
   fk_chunks_start(&progress, &p->opts->poll, p->n_rooms, (double)p->spec->k, pow((double)p->spec->m, 3) / 30);
