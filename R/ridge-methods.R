@@ -34,7 +34,7 @@
 #' @param x,object,model,formula A fit from [kernel_ridge()], or its summary. All functions except `coef()` and
 #'   `variable.names()` need a fit that keeps its rows.
 #' @param effects Logical: compute average marginal effects with their standard errors? `NULL` (default): for a fit that
-#'   keeps its rows, if it takes at most about a second (up to 50 columns, and 2e7 kernels times outputs). `FALSE` omits the
+#'   keeps its rows, if it takes a few seconds at most (up to 50 columns, and 2e7 kernels times outputs). `FALSE` omits the
 #'   importance of variables, too.
 #' @param digits Number of significant digits, from 1 to 22.
 #' @param type Type of residuals. `"response"` (default): the response minus the fitted values (for logistic loss, the
