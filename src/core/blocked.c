@@ -10,6 +10,7 @@
 #include "threads.h"
 
 static int where(const struct fk_blocked *how) {
+  if (how->ops == &fk_dense_own) return FK_DENSE_HOST;
   if (how->ops != &fk_dense_host) return FK_DENSE_DEVICE;
   return fk_blas_is_tuned() ? FK_DENSE_TUNED : FK_DENSE_HOST;
 }

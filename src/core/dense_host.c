@@ -1,7 +1,7 @@
-/* Dense operations by the BLAS and LAPACK that come with R. Beside the reference BLAS gemm is our own
- * (cpu/gemm.c), and so are small triangles (cpu/triangle.c) but for their products; syrk, trmm, trsm, potrf and
- * trtri are made of them. Nothing else of R is used below src/r; their arguments are valid, so that the error
- * handler, which would jump, is never called. */
+/* Dense operations by the BLAS and LAPACK that come with R. Beside the reference BLAS, and in fk_dense_own, gemm
+ * is our own (cpu/gemm.c), and so are small triangles (cpu/triangle.c) but for their products; syrk, trmm, trsm,
+ * potrf and trtri are made of them. Nothing else of R is used below src/r; their arguments are valid, so that the
+ * error handler, which would jump, is never called. */
 #include "dense.h"
 
 #include <limits.h>
@@ -176,32 +176,51 @@ static enum fk_status host_squares(int device, unsigned flags, const struct fk_d
   return FK_STATUS_OK;
 }
 
-/* ---- BLAS ------------------------------------------------------------------------------------- */
+/* ---- products --------------------------------------------------------------------------------- */
+
+static enum fk_status gemm_views(unsigned flags, const struct fk_dense *A, struct view *a,
+                                 const struct fk_dense *B, struct view *b, const struct fk_dense *C,
+                                 struct view *c, struct fk_error *err) {
+  enum fk_status status = views_of(fk_dense_check_gemm(flags, A, B, C, err), A, a, B, b, err);
+  return status ? status : view_of(C, c, err);
+}
+
+static enum fk_status own_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                               const struct fk_dense *B, double beta, const struct fk_dense *C,
+                               struct fk_error *err) {
+  struct view a, b, c;
+  enum fk_status status = gemm_views(flags, A, &a, B, &b, C, &c, err);
+  return status ? status : fk_host.gemm(device, flags, alpha, A, B, beta, C, err);
+}
 
 static enum fk_status host_gemm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, double beta, const struct fk_dense *C,
                                 struct fk_error *err) {
   struct view a, b, c;
-  enum fk_status status = views_of(fk_dense_check_gemm(flags, A, B, C, err), A, &a, B, &b, err);
-  if (!status) status = view_of(C, &c, err);
+  if (!fk_blas_is_tuned()) return own_gemm(device, flags, alpha, A, B, beta, C, err);
+  enum fk_status status = gemm_views(flags, A, &a, B, &b, C, &c, err);
   if (status) return status;
-  if (!fk_blas_is_tuned()) return fk_host.gemm(device, flags, alpha, A, B, beta, C, err);
   F77_CALL(dgemm)
   (transposed(flags, FK_TRANSPOSED), transposed(flags, FK_TRANSPOSED_B), &c.n, &c.d,
    flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data, &a.ld, b.data, &b.ld, &beta, c.data, &c.ld FCONE FCONE);
   return FK_STATUS_OK;
 }
 
+static enum fk_status own_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
+                               const struct fk_dense *C, struct fk_error *err) {
+  struct view a, c;
+  const unsigned how = flags & FK_TRANSPOSED ? FK_TRANSPOSED : FK_TRANSPOSED_B;
+  enum fk_status status = views_of(fk_dense_check_syrk(flags, A, C, err), A, &a, C, &c, err);
+  if (status) return status;
+  return fk_host.gemm(device, how | (flags & FK_UPPER ? FK_HOST_UPPER : FK_HOST_LOWER), alpha, A, A, beta, C, err);
+}
+
 static enum fk_status host_syrk(int device, unsigned flags, double alpha, const struct fk_dense *A, double beta,
                                 const struct fk_dense *C, struct fk_error *err) {
   struct view a, c;
+  if (!fk_blas_is_tuned()) return own_syrk(device, flags, alpha, A, beta, C, err);
   enum fk_status status = views_of(fk_dense_check_syrk(flags, A, C, err), A, &a, C, &c, err);
   if (status) return status;
-  if (!fk_blas_is_tuned()) {
-    const unsigned how = flags & FK_TRANSPOSED ? FK_TRANSPOSED : FK_TRANSPOSED_B;
-    return fk_host.gemm(device, how | (flags & FK_UPPER ? FK_HOST_UPPER : FK_HOST_LOWER), alpha, A, A, beta, C,
-                        err);
-  }
   F77_CALL(dsyrk)
   (triangle(flags), transposed(flags, FK_TRANSPOSED), &c.n, flags & FK_TRANSPOSED ? &a.n : &a.d, &alpha, a.data,
    &a.ld, &beta, c.data, &c.ld FCONE FCONE);
@@ -271,27 +290,35 @@ static enum fk_status in_halves(bool solve, int device, unsigned flags, double a
   return status ? status : in_halves(solve, device, flags, solve ? 1 : alpha, h.of_other, &h.other, err);
 }
 
-static enum fk_status with_triangle(bool solve, int device, unsigned flags, double alpha, const struct fk_dense *A,
-                                    const struct fk_dense *B, struct fk_error *err) {
+static enum fk_status with_triangle(bool own, bool solve, int device, unsigned flags, double alpha,
+                                    const struct fk_dense *A, const struct fk_dense *B, struct fk_error *err) {
   struct view a, b;
   enum fk_status status = views_of(fk_dense_check_triangle(flags, A, B, err), A, &a, B, &b, err);
   if (status || b.n == 0 || b.d == 0) return status;
-  if (!fk_blas_is_tuned()) return in_halves(solve, device, flags, alpha, A, B, err);
+  if (own) return in_halves(solve, device, flags, alpha, A, B, err);
   by_library(solve, flags, alpha, &a, &b);
   return FK_STATUS_OK;
 }
 
+static enum fk_status own_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                               const struct fk_dense *B, struct fk_error *err) {
+  return with_triangle(true, false, device, flags, alpha, A, B, err);
+}
 static enum fk_status host_trmm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, struct fk_error *err) {
-  return with_triangle(false, device, flags, alpha, A, B, err);
+  return with_triangle(!fk_blas_is_tuned(), false, device, flags, alpha, A, B, err);
 }
 
+static enum fk_status own_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
+                               const struct fk_dense *B, struct fk_error *err) {
+  return with_triangle(true, true, device, flags, alpha, A, B, err);
+}
 static enum fk_status host_trsm(int device, unsigned flags, double alpha, const struct fk_dense *A,
                                 const struct fk_dense *B, struct fk_error *err) {
-  return with_triangle(true, device, flags, alpha, A, B, err);
+  return with_triangle(!fk_blas_is_tuned(), true, device, flags, alpha, A, B, err);
 }
 
-/* ---- LAPACK ----------------------------------------------------------------------------------- */
+/* ---- factors and inverses --------------------------------------------------------------------- */
 
 /* Reports an invalid argument of LAPACK, which would be an error in this file. */
 static enum fk_status refused(const char *routine, int info, struct fk_error *err) {
@@ -309,21 +336,33 @@ static enum fk_status factor(int device, unsigned flags, const struct fk_dense *
   enum fk_status status = factor(device, flags, &h.first, pivot, err);
   if (status || *pivot) return status;
   status = in_halves(true, device, FK_TRANSPOSED | (upper ? FK_UPPER : FK_RIGHT), 1, &h.first, &h.beside, err);
-  if (!status) status = host_syrk(device, upper ? FK_UPPER | FK_TRANSPOSED : 0, -1, &h.beside, 1, &h.last, err);
+  if (!status) status = own_syrk(device, upper ? FK_UPPER | FK_TRANSPOSED : 0, -1, &h.beside, 1, &h.last, err);
   if (!status) status = factor(device, flags, &h.last, pivot, err);
   if (*pivot) *pivot += h.first.n;
   return status;
+}
+
+static enum fk_status square_view(const struct fk_dense *A, struct view *out, struct fk_error *err) {
+  enum fk_status status = fk_dense_check_square(A, NULL, err);
+  return status ? status : view_of(A, out, err);
+}
+
+static enum fk_status own_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
+                                struct fk_error *err) {
+  struct view a;
+  *pivot = 0;
+  enum fk_status status = square_view(A, &a, err);
+  return status || a.n == 0 ? status : factor(device, flags, A, pivot, err);
 }
 
 static enum fk_status host_potrf(int device, unsigned flags, const struct fk_dense *A, int64_t *pivot,
                                  struct fk_error *err) {
   struct view a;
   int info = 0;
+  if (!fk_blas_is_tuned()) return own_potrf(device, flags, A, pivot, err);
   *pivot = 0;
-  enum fk_status status = fk_dense_check_square(A, NULL, err);
-  if (!status) status = view_of(A, &a, err);
+  enum fk_status status = square_view(A, &a, err);
   if (status || a.n == 0) return status;
-  if (!fk_blas_is_tuned()) return factor(device, flags, A, pivot, err);
   F77_CALL(dpotrf)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
   if (info < 0) return refused("dpotrf", info, err);
   for (int i = 0; i < a.n && info == 0; i++) /* NaN need not show in info */
@@ -336,8 +375,7 @@ static enum fk_status host_lauum(FK_UNUSED int device, unsigned flags, const str
                                  struct fk_error *err) {
   struct view a;
   int info = 0;
-  enum fk_status status = fk_dense_check_square(A, NULL, err);
-  if (!status) status = view_of(A, &a, err);
+  enum fk_status status = square_view(A, &a, err);
   if (status) return status;
   F77_CALL(dlauum)(triangle(flags), &a.n, a.data, &a.ld, &info FCONE);
   return info ? refused("dlauum", info, err) : FK_STATUS_OK;
@@ -355,13 +393,18 @@ static enum fk_status invert(int device, unsigned flags, const struct fk_dense *
   return status ? status : invert(device, flags, &h.last, err);
 }
 
+static enum fk_status own_trtri(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
+  struct view a;
+  enum fk_status status = square_view(A, &a, err);
+  return status || a.n == 0 ? status : invert(device, flags & FK_UPPER, A, err);
+}
+
 static enum fk_status host_trtri(int device, unsigned flags, const struct fk_dense *A, struct fk_error *err) {
   struct view a;
   int info = 0;
-  enum fk_status status = fk_dense_check_square(A, NULL, err);
-  if (!status) status = view_of(A, &a, err);
+  if (!fk_blas_is_tuned()) return own_trtri(device, flags, A, err);
+  enum fk_status status = square_view(A, &a, err);
   if (status || a.n == 0) return status;
-  if (!fk_blas_is_tuned()) return invert(device, flags & FK_UPPER, A, err);
   F77_CALL(dtrtri)(triangle(flags), "N", &a.n, a.data, &a.ld, &info FCONE FCONE);
   return info < 0 ? refused("dtrtri", info, err) : FK_STATUS_OK;
 }
@@ -401,27 +444,17 @@ static enum fk_status host_room(FK_UNUSED int device, double *bytes, FK_UNUSED s
   return FK_STATUS_OK;
 }
 
+#define SAME_IN_BOTH                                                                                              \
+  .name = "host", .ready = host_ready, .alloc = host_alloc, .free = host_free, .send = host_copy,                 \
+  .fetch = host_copy, .lauum = host_lauum, .squares = host_squares, .transpose = host_transpose,                  \
+  .scale = host_scale, .copy = host_copy_beside, .turn = host_turn, .wait = host_turn,                            \
+  .alloc_here = host_alloc_here, .free_here = host_free_here, .room = host_room
+
 const struct fk_dense_ops fk_dense_host = {
-    .name = "host",
-    .ready = host_ready,
-    .alloc = host_alloc,
-    .free = host_free,
-    .send = host_copy,
-    .fetch = host_copy,
-    .gemm = host_gemm,
-    .syrk = host_syrk,
-    .trmm = host_trmm,
-    .trsm = host_trsm,
-    .potrf = host_potrf,
-    .lauum = host_lauum,
-    .trtri = host_trtri,
-    .squares = host_squares,
-    .transpose = host_transpose,
-    .scale = host_scale,
-    .copy = host_copy_beside,
-    .turn = host_turn,
-    .wait = host_turn,
-    .alloc_here = host_alloc_here,
-    .free_here = host_free_here,
-    .room = host_room,
+    SAME_IN_BOTH,      .gemm = host_gemm,   .syrk = host_syrk,   .trmm = host_trmm,
+    .trsm = host_trsm, .potrf = host_potrf, .trtri = host_trtri,
+};
+const struct fk_dense_ops fk_dense_own = {
+    SAME_IN_BOTH,     .gemm = own_gemm,   .syrk = own_syrk,   .trmm = own_trmm,
+    .trsm = own_trsm, .potrf = own_potrf, .trtri = own_trtri,
 };
