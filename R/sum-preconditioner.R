@@ -13,19 +13,28 @@ as_factored <- function(K, run) UseMethod("as_factored")
 #' @export
 as_factored.default <- function(K, run) K
 
-# Exact fits with one kernel matrix and a path of noises: C = K + diag(s) for each noise s of `noises`, k numbers > 0 or
-# a matrix with a row for each point and k columns. `K`: sources, or a symmetric matrix of doubles; `y`: a matrix of
-# doubles with a row for each point, at least one column.
+# Exact fits with kernel matrices and paths of noises: for each of `tasks`, a list(K, y, noises, with_own), the fits with
+# C = K + diag(s) for each noise s of `noises`, k numbers > 0 or a matrix with a row for each point and k columns. `K`:
+# sources, or a symmetric matrix of doubles; `y`: a matrix of doubles with a row for each point, at least one column, or an
+# array (point, column, noise). On the CPU threads fit noises of all tasks side by side.
 #
-# Returns a list: `coefficients` C^-1 y (m x t x k), `own` the diagonals of C^-1 (m x k; NULL unless `with_own`), `log_det` the logarithms of
-# det C (k), `energy` y'C^-1 y of each column (t x k), `backend`. The leave-one-out residuals are coefficients / own.
-# If C is not positive definite to rounding, the results of that noise are NaN.
+# Returns for each task a list: `coefficients` C^-1 y (m x t x k), `own` the diagonals of C^-1 (m x k; NULL unless
+# `with_own`), `log_det` the logarithms of det C (k), `energy` y'C^-1 y of each column (t x k), `backend`. The leave-one-out
+# residuals are coefficients / own. If C is not positive definite to rounding, the results of that noise are NaN.
+ridge_paths <- function(tasks, run) {
+  sizes <- vapply(tasks, \(task) {
+    m <- nrow(if (is.matrix(task$K)) task$K else task$K$points)
+    k <- if (is.matrix(task$noises)) ncol(task$noises) else length(task$noises)
+    c(matrices = 16 * m^2, results = 8 * m * (ncol(task$y) + 1) * k)
+  }, numeric(2))
+  bytes <- rowSums(sizes)
+  check_memory(bytes[["results"]] + if (bytes[["matrices"]] > gpu_room(run, bytes[["matrices"]])) bytes[["matrices"]] else 0, "x")
+  .Call(ffi_ridge_paths, lapply(tasks, \(task) replace(task, "K", list(as_factored(task$K, run)))), run)
+}
+
+# The only task of ridge_paths().
 ridge_path <- function(K, y, noises, run, with_own = TRUE) {
-  m <- nrow(if (is.matrix(K)) K else K$points)
-  k <- if (is.matrix(noises)) ncol(noises) else length(noises)
-  bytes <- 16 * m^2
-  check_memory(8 * m * (ncol(y) + 1) * k + if (bytes > gpu_room(run, bytes)) bytes else 0, "x")
-  .Call(ffi_ridge_path, as_factored(K, run), y, noises, with_own, run)
+  ridge_paths(list(list(K = K, y = y, noises = noises, with_own = with_own)), run)[[1]]
 }
 
 # Factors T'T = K + diagonal + jitter * m * mean(diagonal of K). `K`: sources whose points are the centres, or a

@@ -58,7 +58,7 @@ static const R_CallMethodDef routines[] = {
     ROUTINE(ffi_store_kernels, 3),
     ROUTINE(ffi_stored_normal, 7),
     ROUTINE(ffi_kernel_matrix, 3),
-    ROUTINE(ffi_ridge_path, 5),
+    ROUTINE(ffi_ridge_paths, 2),
     ROUTINE(ffi_inverse, 2),
     ROUTINE(ffi_preconditioner, 6),
     ROUTINE(ffi_precondition, 5),

@@ -10,9 +10,9 @@ struct fk_ridge_path_spec {
   struct fk_kernel_terms kernels; /* K is the kernel matrix of their m points; n = 0: K is `matrix` */
   const double *matrix;           /* m x m, of which the lower triangle is read */
   int64_t m, t, k;                /* rows; columns of y; noises; each at least 1 */
-  const double *y;                /* m x t */
+  const double *y;                /* m x t, or with `y_by_noise` m x t x k */
   const double *noises;           /* k numbers, or with `by_row` m x k */
-  bool by_row;
+  bool by_row, y_by_noise;
 };
 /* The caller's memory for results. A noise for which C is not positive definite, to rounding, has NaN. */
 struct fk_ridge_path {
@@ -20,5 +20,7 @@ struct fk_ridge_path {
   double *log_det, *energy;   /* of C, k; y'C^-1 y of each column of y, t x k */
   const char *backend;        /* set to a constant */
 };
-enum fk_status fk_ridge_path(const struct fk_ridge_path_spec *spec, const struct fk_opts *opts,
-                             struct fk_ridge_path *out, struct fk_error *err);
+/* The fits of n tasks. On the host, threads fit noises of all tasks side by side. The bits do not depend on what
+ * else is fitted. */
+enum fk_status fk_ridge_paths(const struct fk_ridge_path_spec *specs, int64_t n, const struct fk_opts *opts,
+                              struct fk_ridge_path *outs, struct fk_error *err);

@@ -46,7 +46,7 @@ SEXP ffi_store(SEXP centers, SEXP rows, SEXP control);
 SEXP ffi_store_kernels(SEXP handle, SEXP first, SEXP kernels);
 SEXP ffi_stored_normal(SEXP kernels, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
-SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control);
+SEXP ffi_ridge_paths(SEXP tasks, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP host, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);

@@ -80,37 +80,55 @@ static SEXP r_array(int64_t m, int64_t t, int64_t k) {
   return out;
 }
 
-/* y: m x t; noises: k numbers, or m x k; with_own: compute the diagonals of C^-1? */
-SEXP ffi_ridge_path(SEXP K, SEXP y, SEXP noises, SEXP with_own, SEXP control) {
-  struct r_call call = r_begin(control);
-  struct r_terms of;
-  struct fk_ridge_path_spec spec = {.by_row = Rf_isMatrix(noises)};
-  struct fk_ridge_path out = {.backend = ""};
-  spec.matrix = matrix_or_open(K, &of, &spec.m);
-  spec.t = Rf_isMatrix(y) ? Rf_ncols(y) : 0;
-  spec.k = spec.by_row ? Rf_ncols(noises) : Rf_length(noises);
-  if (spec.t == 0 || spec.k == 0) Rf_error("`y` must be a matrix with columns, and `noises` must not be empty");
-  spec.y = r_numbers(y, (R_xlen_t)(spec.m * spec.t), "y");
-  spec.noises = r_numbers(noises, (R_xlen_t)((spec.by_row ? spec.m : 1) * spec.k), "noises");
-  SEXP list =
-      PROTECT(Rf_mkNamed(VECSXP, (const char *[]){"coefficients", "own", "log_det", "energy", "backend", ""}));
-  SET_VECTOR_ELT(list, 0, r_array(spec.m, spec.t, spec.k));
-  if (Rf_asLogical(with_own)) SET_VECTOR_ELT(list, 1, r_matrix(spec.m, spec.k, R_NilValue));
-  SET_VECTOR_ELT(list, 2, r_vector(spec.k));
-  SET_VECTOR_ELT(list, 3, r_matrix(spec.t, spec.k, R_NilValue));
-  out.coefficients = REAL(VECTOR_ELT(list, 0));
-  if (Rf_asLogical(with_own)) out.own = REAL(VECTOR_ELT(list, 1));
-  out.log_det = REAL(VECTOR_ELT(list, 2)), out.energy = REAL(VECTOR_ELT(list, 3));
+/* A task, opened: y: m x t or m x t x k; noises: k numbers, or m x k; with_own: compute the diagonals of C^-1? The
+ * results are R objects in `list`. */
+static struct fk_ridge_path open_path(SEXP task, struct r_terms *of, struct fk_ridge_path_spec *spec, SEXP list) {
+  SEXP y = r_element(task, "y"), noises = r_element(task, "noises");
+  const bool with_own = Rf_asLogical(r_element(task, "with_own"));
+  const R_xlen_t numbers = XLENGTH(y);
+  *spec = (struct fk_ridge_path_spec){.by_row = Rf_isMatrix(noises), .y_by_noise = !Rf_isMatrix(y)};
+  spec->matrix = matrix_or_open(r_element(task, "K"), of, &spec->m);
+  spec->k = spec->by_row ? Rf_ncols(noises) : Rf_length(noises);
+  if (spec->k > 0) spec->t = numbers / spec->m / (spec->y_by_noise ? spec->k : 1);
+  if (spec->k == 0 || spec->t == 0) Rf_error("`y` must have columns, and `noises` must not be empty");
+  spec->y = r_numbers(y, (R_xlen_t)(spec->m * spec->t * (spec->y_by_noise ? spec->k : 1)), "y");
+  spec->noises = r_numbers(noises, (R_xlen_t)((spec->by_row ? spec->m : 1) * spec->k), "noises");
+  SET_VECTOR_ELT(list, 0, r_array(spec->m, spec->t, spec->k));
+  if (with_own) SET_VECTOR_ELT(list, 1, r_matrix(spec->m, spec->k, R_NilValue));
+  SET_VECTOR_ELT(list, 2, r_vector(spec->k));
+  SET_VECTOR_ELT(list, 3, r_matrix(spec->t, spec->k, R_NilValue));
+  return (struct fk_ridge_path){.coefficients = REAL(VECTOR_ELT(list, 0)),
+                                .own = with_own ? REAL(VECTOR_ELT(list, 1)) : NULL,
+                                .log_det = REAL(VECTOR_ELT(list, 2)),
+                                .energy = REAL(VECTOR_ELT(list, 3)),
+                                .backend = ""};
+}
 
-  const bool started = start_terms(&of, &call.err);
-  spec.kernels = of.terms;
-  if (started) fk_ridge_path(&spec, &call.opts, &out, &call.err);
-  close_terms(&of);
+/* tasks: each a list(K, y, noises, with_own); the results of each. */
+SEXP ffi_ridge_paths(SEXP tasks, SEXP control) {
+  static const char *names[] = {"coefficients", "own", "log_det", "energy", "backend", ""};
+  struct r_call call = r_begin(control);
+  const R_xlen_t n = XLENGTH(tasks);
+  struct r_terms *of = (struct r_terms *)R_alloc((size_t)n, sizeof *of);
+  struct fk_ridge_path_spec *specs = (struct fk_ridge_path_spec *)R_alloc((size_t)n, sizeof *specs);
+  struct fk_ridge_path *outs = (struct fk_ridge_path *)R_alloc((size_t)n, sizeof *outs);
+  SEXP lists = PROTECT(Rf_allocVector(VECSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    SET_VECTOR_ELT(lists, i, Rf_mkNamed(VECSXP, names));
+    outs[i] = open_path(VECTOR_ELT(tasks, i), &of[i], &specs[i], VECTOR_ELT(lists, i));
+  }
+  bool started = true;
+  for (R_xlen_t i = 0; i < n; i++) {
+    started = start_terms(&of[i], &call.err) && started;
+    specs[i].kernels = of[i].terms;
+  }
+  if (started) fk_ridge_paths(specs, n, &call.opts, outs, &call.err);
+  for (R_xlen_t i = 0; i < n; i++) close_terms(&of[i]);
 
   r_finish(&call.err);
-  SET_VECTOR_ELT(list, 4, Rf_mkString(out.backend));
+  for (R_xlen_t i = 0; i < n; i++) SET_VECTOR_ELT(VECTOR_ELT(lists, i), 4, Rf_mkString(outs[i].backend));
   UNPROTECT(1);
-  return list;
+  return lists;
 }
 
 /* list(inverse, log_det) of a positive definite matrix, of which the lower triangle is read; log_det is NaN if a
