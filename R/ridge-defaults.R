@@ -264,14 +264,14 @@ learnt_fold <- function(fold, most, run) {
 
 # The loss at the rows of a fold that are held out (rows) for each of `noises` (columns), of fits to the others.
 losses_left_out <- function(fold, own, family, noises, run) {
-  losses <- lapply(seq_len(ncol(own$y)), \(k) {
+  columns <- lapply(seq_len(ncol(own$y)), \(k) {
     own <- lapply(own, \(x) if (!is.null(x)) x[, k, drop = FALSE])
     family <- family_of_column(family, own$y, k)
-    base <- constant_link(family, own, fold$kept, run)
-    at <- \(rows) list(y = own$y[rows, , drop = FALSE], base = base[rows, , drop = FALSE])
-    newton_losses(fold, family, at(fold$kept), at(fold$out), noises, run)
+    list(family = family, base = constant_link(family, own, fold$kept, run))
   })
-  Reduce(`+`, losses)
+  base <- do.call(cbind, lapply(columns, `[[`, "base"))
+  at <- \(rows) list(y = own$y[rows, , drop = FALSE], base = base[rows, , drop = FALSE])
+  newton_losses(fold, lapply(columns, `[[`, "family"), at(fold$kept), at(fold$out), noises, run)
 }
 
 # The family with a loss for column k alone: classes are one against all others, and what a fit would learn of the loss
@@ -290,38 +290,63 @@ constant_link <- function(family, own, train, run) {
   offset + null_link(family, own$y[train, , drop = FALSE], NULL, offset[train, , drop = FALSE], run)
 }
 
-# The loss at rows held out by Newton's method for decreasing noises, each from the coefficients a of the previous one,
-# until it exceeds the least loss by a tenth. With curvatures W at the link f = base + K a, a step solves
-# (K + s / W) a = K a - slope / W.
-newton_losses <- function(fold, family, known, held, noises, run) {
+# The loss at rows held out, the sum over columns with a family each, by Newton's method for decreasing noises, each from
+# the coefficients a of the previous one, until that of a column exceeds its least loss by a tenth. With curvatures W at the
+# link f = base + K a, a step solves (K + s / W) a = K a - slope / W. All columns take their steps together.
+newton_losses <- function(fold, families, known, held, noises, run) {
   K <- fold$K
-  part <- \(name, f) row_loss(name, family$loss, f, known$y, run)
+  own <- lapply(families, `[[`, "loss")
   point <- list(a = 0 * known$y, link = 0 * known$y)
-  objective <- \(point, s) sum(part("value", known$base + point$link)) + s * sum(point$a * point$link) / 2
   losses <- matrix(Inf, length(fold$out), length(noises))
+  least <- Inf
   for (i in seq_along(noises)) {
+    moving <- seq_along(families)
     for (step in 1:20) {
-      change <- newton_change(K, point, part, known$base, noises[i], run)
+      part <- \(name, f) {
+        loss_by_column(name, own[moving], known$base[, moving, drop = FALSE] + f, known$y[, moving, drop = FALSE], run)
+      }
+      last <- lapply(point, \(x) x[, moving, drop = FALSE])
+      change <- newton_change(K, last, part, noises[i], run)
       if (is.null(change)) return(losses)
-      along <- K %*% change
-      moved <- \(by) list(a = point$a + by * change, link = point$link + by * along)
-      by <- 1
-      before <- objective(point, noises[i])
-      while (!isTRUE(objective(moved(by), noises[i]) <= before * (1 + 1e-9)) && by > 1e-9) by <- by / 2
-      last <- point$link
-      point <- moved(by)
-      if (max(abs(point$link - last)) < 1e-3 * (1 + max(abs(last)))) break
+      found <- search_lines(last, list(a = change, link = matrix_product(K, change, run)), part, noises[i])
+      for (name in names(point)) point[[name]][, moving] <- found[[name]]
+      far <- apply(abs(found$link - last$link), 2, max) >= 1e-3 * (1 + apply(abs(last$link), 2, max))
+      moving <- moving[far]
+      if (length(moving) == 0) break
     }
-    losses[, i] <- row_loss("value", final_loss(family), held$base + fold$at %*% point$a, held$y, run)
-    if (!isTRUE(sum(losses[, i]) <= 1.1 * min(colSums(losses)))) break
+    each <- loss_by_column("value", lapply(families, final_loss), held$base + matrix_product(fold$at, point$a, run), held$y, run)
+    losses[, i] <- rowSums(each)
+    least <- pmin(least, colSums(each))
+    if (!isTRUE(all(colSums(each) <= 1.1 * least))) break
   }
   losses
 }
 
-# The change of the coefficients, or NULL if the matrix has no Cholesky factorisation. Curvatures have a least value, since
+# row_loss() of columns with a loss each.
+loss_by_column <- function(part, losses, f, y, run) {
+  found <- lapply(seq_along(losses), \(k) row_loss(part, losses[[k]], f[, k, drop = FALSE], y[, k, drop = FALSE], run))
+  matrix(unlist(found), nrow(f))
+}
+
+# Steps of each column from `point` along `change`, halved until the objective does not grow.
+search_lines <- function(point, change, part, s) {
+  objective <- \(point) colSums(part("value", point$link)) + s * colSums(point$a * point$link) / 2
+  least <- objective(point) * (1 + 1e-9)
+  by <- rep(1, ncol(point$a))
+  repeat {
+    to <- Map(\(x, step) x + step * rep(by, each = nrow(x)), point, change)
+    worse <- !(objective(to) <= least)
+    worse <- (is.na(worse) | worse) & by > 1e-9
+    if (!any(worse)) return(to)
+    by[worse] <- by[worse] / 2
+  }
+}
+
+# The change of the coefficients, or NULL if a matrix has no Cholesky factorisation. Curvatures have a least value, since
 # s / W must be finite; the step is still one of descent.
-newton_change <- function(K, point, part, base, s, run) {
-  W <- as.matrix(pmax(part("curvature", base + point$link), 1e-12))
-  a <- ridge_path(K, point$link - part("slope", base + point$link) / W, s / W, run, with_own = FALSE)$coefficients
-  if (!anyNA(a)) a[, , 1] - point$a
+newton_change <- function(K, point, part, s, run) {
+  W <- pmax(part("curvature", point$link), 1e-12)
+  goal <- point$link - part("slope", point$link) / W
+  a <- ridge_path(K, array(goal, c(nrow(K), 1, ncol(goal))), s / W, run, with_own = FALSE)$coefficients
+  if (!anyNA(a)) a[, 1, ] - point$a
 }

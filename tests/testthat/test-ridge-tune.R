@@ -254,7 +254,7 @@ test_that("losses at rows held out are those of penalised fits, which optim() fi
   fold <- thirds_of(K)[[1]]
   at <- \(rows) list(y = y[rows, , drop = FALSE], base = 0 * y[rows, , drop = FALSE] + 0.2)
   noises <- c(3, 0.3)
-  got <- newton_losses(fold, FAMILIES$poisson, at(fold$kept), at(fold$out), noises, run)
+  got <- newton_losses(fold, list(FAMILIES$poisson), at(fold$kept), at(fold$out), noises, run)
   loss <- \(f, y) ifelse(y > 0, y * log(y), 0) - y - y * f + exp(f)
   want <- vapply(noises, \(s) {
     f <- \(a) sum(loss(0.2 + fold$K %*% a, y[fold$kept])) + s * sum(a * (fold$K %*% a)) / 2
