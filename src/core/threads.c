@@ -65,9 +65,11 @@ int fk_threads(int requested) {
 /* A thread takes tens of microseconds to wake, and far longer where the cores are busy. To ask the system for the
  * number of processors takes as long as a small matrix. */
 int fk_threads_for_work(int requested, double work) {
-  const double least = fk_costs.threads.work;
+  const double *of = fk_costs.threads.work;
+  if (work < of[1]) return 1;
+  const int threads = fk_threads(requested);
+  const double least = of[threads >= fk_costs.threads.many];
   if (work < least) return 1;
-  int threads = fk_threads(requested);
   return work < least * threads ? at_most(threads, 1 + (int)(work / least)) : threads;
 }
 
