@@ -103,17 +103,15 @@ gradients_at.default <- function(slope, fit, points, run) {
     return(array(apply(sums, 3, \(of_output) matrix_product(of_output, slope$lower, run)), dim(sums)))
   }
   # H^-1 in the columns that are summed
-  each <- rep(seq_len(t), each = d)
-  all <- rep(seq_len(d), t)
   to <- matrix_product(slope$shifted, slope$inverse, run)
-  times <- fit$coefficients[, each, drop = FALSE] * to[, all, drop = FALSE]
-  sums <- slope_sums(slope, points, slope$centers, cbind(fit$coefficients, times), run)
-  inner <- sums[, -seq_len(t)]
-  if (slope$metric == "squares") {
-    x <- matrix_product(shift_columns(points, slope$shift), slope$inverse, run)
-    inner <- inner - x[, all] * sums[, each]
-  }
-  array(inner, c(nrow(points), d, t))
+  times <- lapply(seq_len(t), \(output) fit$coefficients[, output] * to)
+  sums <- slope_sums(slope, points, slope$centers, do.call(cbind, c(list(fit$coefficients), times)), run)
+  x <- if (slope$metric == "squares") matrix_product(shift_columns(points, slope$shift), slope$inverse, run)
+  inner <- lapply(seq_len(t), \(output) {
+    of_centers <- sums[, t + (output - 1) * d + seq_len(d)]
+    if (is.null(x)) of_centers else of_centers - x * sums[, output]
+  })
+  array(unlist(inner), c(nrow(points), d, t))
 }
 
 # x1, x2, ... where columns have no names.

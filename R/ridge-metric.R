@@ -48,8 +48,11 @@ learnt_root <- function(a, z, metric, entry, run) {
     squares <- matrix(.colSums(slopes^2, nrow(z), d * ncol(a)), d)
     return(diagonal_root((rowSums(squares) * back^2)^entry$power))
   }
-  slopes <- matrix(aperm(slopes, c(1, 3, 2)), ncol = d)
-  full_root(back %*% base::tcrossprod(matrix_crossprod(slopes, slopes, run), back), entry$power)
+  products <- lapply(seq_len(ncol(a)), \(output) {
+    of_output <- matrix(slopes[, , output], ncol = d)
+    matrix_crossprod(of_output, of_output, run)
+  })
+  full_root(back %*% base::tcrossprod(Reduce(`+`, products), back), entry$power)
 }
 
 # The roots of the numbers, as a metric of trace d.
