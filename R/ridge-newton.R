@@ -99,12 +99,12 @@ falling_penalties <- function(lambda, max_iter) {
   exp(seq(log(FIRST_PENALTY), log(lambda), length.out = min(steps + 1, max_iter)))
 }
 
-# Conjugate gradients of a Newton step stop when the last iteration, times the number of iterations, has added less than
-# FORCING of the predicted decrease (Nash and Sofer, 1990); the first RESIDUAL_ITERATIONS, after which that may be chance,
-# only if the residual is below FORCING, too. More accuracy is wasted on a local model. Where the preconditioner is poor,
-# the residual alone would stop too early, with too small a predicted decrease, or far too late.
-FORCING <- 0.5
-RESIDUAL_ITERATIONS <- 12
+# Conjugate gradients of a Newton step stop when an iteration, times the number of iterations, adds less than FORCING of the
+# predicted decrease (Nash and Sofer, 1990): the best of the last RECENT, since a single one may add little by chance. More
+# accuracy is wasted on a local model. Where the preconditioner is poor, the residual would stop too early, with too small
+# a predicted decrease, or far too late.
+FORCING <- 0.9
+RECENT <- 3
 
 # Largest number of conjugate gradient iterations in a step, before and at the final penalty.
 INNER_ON_THE_WAY <- 3
@@ -219,17 +219,17 @@ newton_direction <- function(model, point, mu, max_iter) {
   r <- p <- apply_factors(P, gradient, "A^-T")
   x <- 0 * r
   f <- 0 * point$f
-  first <- size <- sum(r^2)
-  iteration <- gain <- gained <- 0
-  is_rough <- \() iteration < RESIDUAL_ITERATIONS && size > FORCING^2 * first || iteration * gain >= FORCING * gained
+  size <- sum(r^2)
+  iteration <- gained <- gains <- 0
+  is_rough <- \() iteration * max(gains) >= FORCING * gained
   while (iteration < max_iter && size > 0 && is_rough()) {
     iteration <- iteration + 1
     Ap <- multiply(p)
     curvature <- sum(p * Ap)
     # rounding has made the matrix indefinite
     if (!is.finite(curvature) || curvature <= 0) break
-    gain <- size^2 / curvature
-    gained <- gained + gain
+    gains <- utils::head(c(size^2 / curvature, gains), RECENT)
+    gained <- gained + gains[1]
     x <- add_times(x, p, size / curvature, model$run)
     f <- add_times(f, u, size / curvature, model$run)
     r <- add_times(r, Ap, -size / curvature, model$run)
