@@ -30,10 +30,9 @@ judging_folds <- function(n) {
 
 # The best of the candidates of a trail, with the `error` and the squared residuals `left` at rows that are held out, and
 # `folds`: for each fold its kernel and the points of its rows in the metric that was learnt from the rows kept. Or NULL.
-# `recipe`: a function of points and responses to a trail. `x`, `y`: of all rows.
-judge_trail <- function(trail, recipe, x, y, folds, run) {
+# `fits`: the trail of each fold. `x`, `y`: of all rows.
+judge_trail <- function(trail, fits, x, y, folds, run) {
   have_left <- is.null(folds[[1]]$kept)
-  fits <- if (have_left) list(trail) else lapply(folds, \(fold) recipe(x[fold$kept, , drop = FALSE], y[fold$kept, , drop = FALSE]))
   parts <- \(round) Map(\(fold, fit) part_of_fold(fold, fit[[round]], x, run), folds, fits)
   rounds <- seq_len(min(length(trail), lengths(fits)))
   left <- lapply(rounds, \(round) if (have_left) trail[[round]]$left else fold_residuals(parts(round), y, 1, run)[, 1])

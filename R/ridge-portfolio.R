@@ -50,57 +50,77 @@ LEAST_PORTFOLIO_NOISE <- 1e-6
 # The trails of the entries, each a list of candidates: the candidates of the best `finalists`. A candidate is a
 # list(entry, kernel, metric, round, noise, error, left, coefficients): `left` has the squared leave-one-out residual of each
 # row, or of fits to all rows the squared residuals at rows that are `held` out, a list(x, y), if there are some; `error` is
-# its mean. `x`: standardised points of the sample; `y`: n x t.
-search_portfolio <- function(x, y, entries, finalists, noise, run, held = NULL) {
-  few <- seq_len(min(nrow(x), FIRST_ROWS))
-  trails <- lapply(seq_along(entries), \(i) {
-    share_stage(run, 0.4 * (i - 1) / length(entries), 0.4 / length(entries))
-    follow(entries[[i]], x[few, , drop = FALSE], y[few, , drop = FALSE], noise, FIRST_ROUNDS, run)
-  })
-  trails <- Filter(length, trails)
+# its mean. `sample`: a list(x, y, held) of standardised points, n x t responses, and rows held out or NULL.
+search_portfolio <- function(sample, entries, finalists, noise, run) {
+  share_stage(run, 0, 0.4)
+  trails <- Filter(length, follow(lapply(entries, \(entry) first_rows_of(sample, entry)), FIRST_ROUNDS, noise, run))
   errors <- vapply(trails, \(trail) best_candidate(trail)$error, 0)
   trails <- trails[order(errors)[seq_len(min(finalists, length(errors)))]]
-  if (length(few) == nrow(x)) return(trails)
-  lapply(seq_along(trails), \(i) {
-    share_stage(run, 0.4 + 0.4 * (i - 1) / length(trails), 0.4 / length(trails))
-    continue_trail(trails[[i]], x, y, noise, run, held)
-  })
+  if (nrow(sample$x) <= FIRST_ROWS) return(trails)
+  share_stage(run, 0.4, 0.4)
+  follow(lapply(trails, \(trail) c(sample, list(start = best_candidate(trail)))), SECOND_ROUNDS, noise, run)
 }
 
-# The trail of one entry as search_portfolio() follows it: on few rows, and then on all if the sample `has_more`.
-follow_entry <- function(entry, x, y, noise, has_more, run) {
-  few <- seq_len(min(nrow(x), FIRST_ROWS))
-  trail <- follow(entry, x[few, , drop = FALSE], y[few, , drop = FALSE], noise, FIRST_ROUNDS, run)
-  if (has_more && length(trail) > 0) continue_trail(trail, x, y, noise, run) else trail
+# The trails of entries, each of its own sample, as search_portfolio() follows them: on few rows, and then on all if the samples
+# `have_more`.
+follow_entries <- function(samples, entries, noise, have_more, run) {
+  trails <- follow(Map(first_rows_of, samples, entries), FIRST_ROUNDS, noise, run)
+  going <- lengths(trails) > 0 & have_more
+  walks <- Map(\(sample, trail) c(sample, list(start = best_candidate(trail))), samples[going], trails[going])
+  replace(trails, going, follow(walks, SECOND_ROUNDS, noise, run))
 }
 
-# With all rows, from the best metric that fewer rows have found.
-continue_trail <- function(trail, x, y, noise, run, held = NULL) {
-  start <- best_candidate(trail)
-  follow(start$entry, x, y, noise, SECOND_ROUNDS, run, start, held)
+first_rows_of <- function(sample, entry) {
+  few <- seq_len(min(nrow(sample$x), FIRST_ROWS))
+  list(x = sample$x[few, , drop = FALSE], y = sample$y[few, , drop = FALSE], entry = entry)
 }
 
 best_candidate <- function(candidates) candidates[[which.min(vapply(candidates, `[[`, 0, "error"))]]
 
-# The fits along one entry, each with its best penalty. `start`: the candidate of a smaller sample from whose metric and
-# round to continue, or NULL.
-follow <- function(entry, x, y, noise, rounds, run, start = NULL, held = NULL) {
-  root <- if (is.null(start)) first_root(entry, ncol(x)) else start$metric$root
-  first <- if (is.null(start)) 0 else start$round
-  last <- if (entry$metric == "none") first else first + rounds
-  found <- list()
-  for (round in first:last) {
-    metric <- if (!is.null(root)) scaled_metric(root, entry$metric, x, entry$kernel, entry$width, run)
-    if (is.null(metric)) break
-    z <- metric_points(x, metric$root, metric$unit, run)
-    at <- held_points(held, metric$root, metric$unit, run)
-    fit <- fit_best(z, y, entry$kernel, noises_around(noise, found, start), run, at, held$y, is.null(start))
-    if (is.null(fit)) break
-    from <- list(entry = entry, kernel = entry$kernel, metric = metric, round = round)
-    found[[length(found) + 1]] <- c(from, fit)
-    if (round < last) root <- learnt_root(fit$coefficients, z, metric, entry, run)
+# The trails of `walks`, which are followed together: for each the fits along its entry, with their best penalties. A walk is a
+# list(x, y, held, entry), or with the candidate `start` of a smaller sample from whose metric and round to continue.
+follow <- function(walks, rounds, noise, run) {
+  walks <- lapply(walks, \(walk) {
+    start <- walk$start
+    if (!is.null(start)) walk$entry <- start$entry
+    first <- if (is.null(start)) 0 else start$round
+    root <- if (is.null(start)) first_root(walk$entry, ncol(walk$x)) else start$metric$root
+    c(walk, list(root = root, round = first, last = if (walk$entry$metric == "none") first else first + rounds, found = list()))
+  })
+  repeat {
+    going <- vapply(walks, \(walk) !is.null(walk$root), NA)
+    if (!any(going)) break
+    walks[going] <- take_steps(walks[going], noise, run)
   }
-  found
+  lapply(walks, `[[`, "found")
+}
+
+# A fit of each walk, and the root of its next metric: NULL if it ends.
+take_steps <- function(walks, noise, run) {
+  places <- lapply(walks, \(walk) {
+    metric <- scaled_metric(walk$root, walk$entry$metric, walk$x, walk$entry$kernel, walk$entry$width, run)
+    if (!is.null(metric)) list(metric = metric, task = task_of_walk(walk, metric, noise, run))
+  })
+  fits <- vector("list", length(walks))
+  placed <- lengths(places) > 0
+  fits[placed] <- best_fits(lapply(places[placed], `[[`, "task"), run)
+  Map(\(walk, place, fit) {
+    goes_on <- !is.null(fit) && walk$round < walk$last
+    if (!is.null(fit)) {
+      from <- list(entry = walk$entry, kernel = walk$entry$kernel, metric = place$metric, round = walk$round)
+      walk$found[[length(walk$found) + 1]] <- c(from, fit)
+    }
+    walk["root"] <- list(if (goes_on) learnt_root(fit$coefficients, place$task$z, place$metric, walk$entry, run))
+    replace(walk, "round", walk$round + 1)
+  }, walks, places, fits)
+}
+
+task_of_walk <- function(walk, metric, noise, run) {
+  list(
+    z = metric_points(walk$x, metric$root, metric$unit, run), y = walk$y, kernel = walk$entry$kernel,
+    noises = noises_around(noise, walk$found, walk$start), at = held_points(walk$held, metric$root, metric$unit, run),
+    y_at = walk$held$y, always = is.null(walk$start)
+  )
 }
 
 first_root <- function(entry, d) if (entry$metric == "full") diagonal_matrix(rep(1, d), d) else rep(1, d)
@@ -114,24 +134,29 @@ noises_around <- function(given, found, start) {
 
 held_points <- function(held, root, unit, run) if (!is.null(held)) metric_points(held$x, root, unit, run)
 
-# The fit of least error among `noises`: list(noise, error, left, coefficients), or NULL if no matrix K + s I has a Cholesky
-# factorisation. Errors are those of leaving each row out, or those at the points `at`, if there are some, whose responses
-# are y_at. A single noise has none of these, half of the work, unless `always`: judge_trail() finds others.
-fit_best <- function(z, y, kernel, noises, run, at = NULL, y_at = NULL, always = TRUE) {
-  sources <- metric_sources(z, kernel)
-  compares <- always || length(noises) > 1
-  path <- ridge_path(sources, y, noises, run, with_own = compares && is.null(at))
-  coefficients <- \(k) matrix(path$coefficients[, , k], nrow(y))
-  if (!compares && is.null(at)) return(if (is.finite(path$log_det)) list(noise = noises, coefficients = coefficients(1)))
-  left <- if (is.null(at)) {
-    squares_left_out(path)
-  } else {
-    squares_at(sources, at, y_at, path$coefficients, run)
+# For each task the fit of least error among its `noises`: list(noise, error, left, coefficients), or NULL if no matrix K + s I
+# has a Cholesky factorisation. Errors are those of leaving each row out, or those at the points `at`, if there are some, whose
+# responses are y_at. A single noise has none of these, half of the work, unless `always`: judge_trail() finds others.
+best_fits <- function(tasks, run) {
+  if (length(tasks) == 0) return(list())
+  compares <- vapply(tasks, \(task) task$always || length(task$noises) > 1, NA)
+  tasks <- lapply(tasks, \(task) c(task, list(K = metric_sources(task$z, task$kernel))))
+  paths <- ridge_paths(Map(\(task, compares) {
+    list(K = task$K, y = task$y, noises = task$noises, with_own = compares && is.null(task$at))
+  }, tasks, compares), run)
+  Map(\(task, path, compares) best_on_path(task, path, compares, run), tasks, paths, compares)
+}
+
+best_on_path <- function(task, path, compares, run) {
+  coefficients <- \(k) matrix(path$coefficients[, , k], nrow(task$y))
+  if (!compares && is.null(task$at)) {
+    return(if (is.finite(path$log_det)) list(noise = task$noises, coefficients = coefficients(1)))
   }
+  left <- if (is.null(task$at)) squares_left_out(path) else squares_at(task$K, task$at, task$y_at, path$coefficients, run)
   errors <- colMeans(left)
   k <- which.min(errors)
   if (length(k) == 0 || !is.finite(errors[k])) return(NULL)
-  list(noise = noises[k], error = errors[k], left = left[, k], coefficients = coefficients(k))
+  list(noise = task$noises[k], error = errors[k], left = left[, k], coefficients = coefficients(k))
 }
 
 # Squared leave-one-out residuals of ridge_path(), the mean of all responses, with a column for each noise.
@@ -169,7 +194,7 @@ has_portfolio <- function(sample) {
 # The choices, the best one first, each a list(kernel, bandwidth, noise, folds), or NULL if no fit is possible. The second
 # one is the best without normal scores or a learnt metric, unless that is the first. `folds`: of judge_trail().
 choose_from_portfolio <- function(sample, spec, run, adds_scores) {
-  judged <- judge_portfolio(sample, spec, run)
+  judged <- judge_portfolio(sample, spec, run, FINALISTS, has_plain = spec$metric == "auto")
   if (length(judged) == 0) return(NULL)
   best <- pick_simplest(judged)
   both <- if (adds_scores) add_scores(best, sample, spec, run)
@@ -178,37 +203,45 @@ choose_from_portfolio <- function(sample, spec, run, adds_scores) {
   c(list(best), if (length(others) > 0) list(best_candidate(others)))
 }
 
-# The candidates of all trails, judged, with their bandwidth in units of the points.
-judge_portfolio <- function(sample, spec, run, finalists = FINALISTS) {
+# The candidates of all trails, judged, with their bandwidth in units of the points. `has_plain`: with unlearnt_choices().
+judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
   spread <- fill_spread(vapply(seq_len(ncol(sample$points)), \(k) spread_of(sample$points[, k]), 0))
   x <- scale_columns(sample$points - rep(colMeans(sample$points), each = nrow(sample$points)), 1 / spread)
+  y <- sample$y
   noise <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
   folds <- judging_folds(nrow(x))
   train <- seq_len(min(nrow(x), SAMPLE_ROWS))
-  few <- \(rows) x[rows, , drop = FALSE]
-  y <- sample$y
-  known <- y[train, , drop = FALSE]
-  held <- if (length(train) < nrow(x)) list(x = few(-train), y = y[-train, , drop = FALSE])
-  trails <- search_portfolio(few(train), known, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run, held)
-  fixed <- if (spec$metric == "auto") unlearnt_choices(sample, spec, run)
-  recipes <- lapply(fixed, \(found) {
-    root <- spread / rep_len(found$bandwidth, length(spread))
-    \(x, y, held = NULL) Filter(length, list(fixed_candidate(found, root, x, y, noise, run, held)))
+  rows <- \(of) list(x = x[of, , drop = FALSE], y = y[of, , drop = FALSE])
+  given <- c(rows(train), list(held = if (length(train) < nrow(x)) rows(-train)))
+  trails <- search_portfolio(given, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run)
+  fixed <- lapply(if (has_plain) unlearnt_choices(sample, spec, run), \(found) {
+    c(found, list(root = spread / rep_len(found$bandwidth, length(spread))))
   })
-  trails <- c(lapply(recipes, \(recipe) recipe(few(train), known, held)), trails)
-  recipes <- c(recipes, lapply(trails[seq_along(trails) > length(fixed)], \(trail) {
-    \(x, y) follow_entry(trail[[1]]$entry, x, y, noise, length(train) > FIRST_ROWS, run)
-  }))
-  judged <- lapply(seq_along(trails), \(i) {
-    share_stage(run, 0.8 + 0.2 * (i - 1) / length(trails), 0.2 / length(trails))
-    judge_trail(trails[[i]], recipes[[i]], x, y, folds, run)
-  })
+  entries <- lapply(trails, \(trail) trail[[1]]$entry)
+  trails <- c(fixed_trails(rep(list(given), length(fixed)), fixed, noise, run), trails)
+  share_stage(run, 0.8, 0.2)
+  judged <- if (is.null(folds[[1]]$kept)) {
+    lapply(trails, \(trail) judge_trail(trail, list(trail), x, y, folds, run))
+  } else {
+    samples <- lapply(folds, \(fold) rows(fold$kept))
+    refits <- follow_again(samples, fixed, entries, noise, length(train) > FIRST_ROWS, run)
+    Map(\(trail, fits) judge_trail(trail, fits, x, y, folds, run), trails, refits)
+  }
   judged <- Filter(length, judged)
   least <- min(Inf, vapply(judged, `[[`, 0, "error"))
   lapply(judged, \(one) {
     if (is.null(noise) && one$error <= MAY_WIN * least) one <- judge_noises(one, y, run)
     c(one, list(bandwidth = metric_bandwidth(one$metric, spread)))
   })
+}
+
+# For each choice `fixed` and each entry its trails in all samples.
+follow_again <- function(samples, fixed, entries, noise, have_more, run) {
+  times <- length(samples)
+  each <- \(of) rep(of, each = times)
+  of_fixed <- fixed_trails(rep(samples, length(fixed)), each(fixed), noise, run)
+  trails <- c(of_fixed, follow_entries(rep(samples, length(entries)), each(entries), noise, have_more, run))
+  unname(split(trails, each(seq_len(length(fixed) + length(entries)))))
 }
 
 # Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
@@ -232,15 +265,26 @@ LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
 LATER_STEPS <- 20
 LIKELIHOOD_ROWS <- 300
 
-# The fit with the bandwidths that were `found` on a part of the sample, as a candidate.
-fixed_candidate <- function(found, root, x, y, noise, run, held) {
-  metric <- list(root = root, unit = 1, type = "none")
-  z <- metric_points(x, root, 1, run)
-  few <- seq_len(min(nrow(x), FIRST_ROWS))
-  noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
-  if (length(few) < nrow(x)) noises <- fit_best(z[few, , drop = FALSE], y[few, , drop = FALSE], found$kernel, noises, run)$noise
-  if (is.null(noises)) return(NULL)
-  fit <- fit_best(z, y, found$kernel, noises, run, held_points(held, root, 1, run), held$y, FALSE)
-  if (is.null(fit)) return(NULL)
-  c(list(kernel = found$kernel, metric = metric, round = 0), fit)
+# The fits with bandwidths that were chosen on a part of a sample, `fixed`, each to its own sample, as trails of one candidate.
+fixed_trails <- function(samples, fixed, noise, run) {
+  tasks <- Map(\(sample, found) {
+    noises <- if (is.null(noise)) found$noise * c(0.01, 0.1, 1, 10) else noise
+    at <- held_points(sample$held, found$root, 1, run)
+    z <- metric_points(sample$x, found$root, 1, run)
+    list(z = z, y = sample$y, kernel = found$kernel, noises = noises, at = at, y_at = sample$held$y, always = FALSE)
+  }, samples, fixed)
+  many <- vapply(tasks, \(task) nrow(task$z) > FIRST_ROWS, NA)
+  few <- seq_len(FIRST_ROWS)
+  firsts <- best_fits(lapply(tasks[many], \(task) {
+    task[c("at", "y_at")] <- list(NULL)
+    replace(task, c("z", "y", "always"), list(task$z[few, , drop = FALSE], task$y[few, , drop = FALSE], TRUE))
+  }), run)
+  tasks[many] <- Map(\(task, first) replace(task, "noises", list(first$noise)), tasks[many], firsts)
+  fits <- vector("list", length(tasks))
+  possible <- vapply(tasks, \(task) length(task$noises) > 0, NA)
+  fits[possible] <- best_fits(tasks[possible], run)
+  Map(\(fit, found) {
+    metric <- list(root = found$root, unit = 1, type = "none")
+    if (!is.null(fit)) list(c(list(kernel = found$kernel, metric = metric, round = 0), fit))
+  }, fits, fixed)
 }

@@ -59,7 +59,7 @@ test_that("metrics that were learnt on some rows go on with more rows, and are k
   train <- metric_rows(120)
   replace_in_package("FIRST_ROWS", 60)
   entries <- portfolio_entries(check_kernel("gaussian"), "diagonal")
-  trails <- search_portfolio(train$x, as.matrix(train$y), entries, FINALISTS, NULL, start_run(settle_control(NULL), ""))
+  trails <- search_portfolio(list(x = train$x, y = as.matrix(train$y)), entries, FINALISTS, NULL, start_run(settle_control(NULL), ""))
   rounds <- vapply(unlist(trails, recursive = FALSE), `[[`, 0, "round")
   expect_true(all(rounds > 0))
   expect_length(trails[[1]], SECOND_ROUNDS + 1)
