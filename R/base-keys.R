@@ -1,7 +1,7 @@
 # Keys of rows: numbers that depend on nothing but the numbers in a row, and look random.
 
-# A number in [0, 1) for every row, the same for equal rows.
-row_keys <- function(x) .Call(ffi_row_keys, x)
+# A number in [0, 1) for every row, the same for equal rows. `run`: who says how many threads; NULL: one.
+row_keys <- function(x, run = NULL) .Call(ffi_row_keys, x, run)
 
 # Keys that neither the units nor the order of the columns change: of each value as a part of its column's range, by a
 # step that round numbers are no multiples of.
@@ -15,8 +15,8 @@ unitless_keys <- function(x) {
 }
 
 # Equal keys become different: by the number of equal ones before them, in the order of `by` if that is given.
-told_apart <- function(keys, by = NULL) {
-  if (!anyDuplicated(keys)) return(keys)
+told_apart <- function(keys, by = NULL, run = NULL) {
+  if (!.Call(ffi_any_equal, keys, run)) return(keys)
   order <- if (is.null(by)) order(keys) else order(keys, by)
   row_keys(cbind(keys, replace(numeric(length(keys)), order, sequence(rle(keys[order])$lengths))))
 }

@@ -107,7 +107,7 @@ contest_rows <- function(rows, response, weights, spec, shares = 1) {
 contest_error <- function(candidate, lambdas, some, spec, run) {
   spec[c("kernel", "bandwidth", "offset")] <- list(candidate$kernel, candidate$bandwidth, some$offset)
   # a comparison needs few digits
-  spec[c("iterations", "tolerance")] <- list(CONTEST_STEPS, 1e-3)
+  spec[c("iterations", "tolerance")] <- list(CONTEST_STEPS, 5e-3)
   found <- tryCatch(
     suppressWarnings(with_fixed_seed(
       hold_out_path(some$rows, some$response, some$weights, spec, list(some$centers), lambdas, run)$table

@@ -3,7 +3,7 @@
 # `rows`: from ridge_rows(); `response`: from check_response(); `spec`: from ridge_spec(). Draws depend on the rows and the
 # seed.
 fit_ridge <- function(rows, response, spec, run) {
-  with_fixed_seed(fit_drawn(with_row_keys(rows, response), response, spec, run), spec$seed)
+  with_fixed_seed(fit_drawn(with_row_keys(rows, response, run), response, spec, run), spec$seed)
 }
 
 fit_drawn <- function(rows, response, spec, run) {

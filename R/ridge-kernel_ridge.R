@@ -200,7 +200,7 @@ fit_rows <- function(rows, y, spec, run) {
   response <- check_response(y, rows$n, family = spec$family)
   is_part <- is.numeric(spec$validation) && length(spec$validation) == 1
   of <- list(rows = rows, response = response, spec = spec)
-  if (is_part) of <- with_fixed_seed(hold_out(with_row_keys(rows, response), response, spec), spec$seed)
+  if (is_part) of <- with_fixed_seed(hold_out(with_row_keys(rows, response, run), response, spec), spec$seed)
   tryCatch(fit_ridge(of$rows, of$response, of$spec, run), flashkernel_error_singular = \(e) {
     # where no factor is found of a kernel whose matrices may have negative eigenvalues, that is why
     kernel <- spec$kernel

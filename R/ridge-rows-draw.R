@@ -4,11 +4,11 @@
 
 # Rows in memory with a function that returns the keys of their draws, computed when they are needed. Rows with equal
 # points have the order of their responses.
-with_row_keys <- function(rows, response) {
+with_row_keys <- function(rows, response, run) {
   if (!inherits(rows, "rows_dense")) return(rows)
   keys <- NULL
   replace(rows, "keys", list(function() {
-    if (is.null(keys)) keys <<- told_apart(row_keys(rows$points), as.vector(response$y[, 1]))
+    if (is.null(keys)) keys <<- told_apart(row_keys(rows$points, run), as.vector(response$y[, 1]), run)
     keys
   }))
 }

@@ -66,7 +66,7 @@ time_default_choice <- function(task, size, run, metric = task$spec$metric) {
   all <- list(rows = task$rows, y = task$response$y, weights = task$weights, offset = task$spec$offset)
   some <- some_of_data(all, sort(task$sample$index[seq_len(size)]))
   response <- replace(task$response, "y", list(some$y))
-  rows <- with_row_keys(some$rows, response)
+  rows <- with_row_keys(some$rows, response, run)
   started <- probe_clock()
   spec <- replace(task$spec, c("offset", "metric"), list(some$offset, metric))
   default_choice(list(rows = rows, response = response, weights = some$weights), spec, run)

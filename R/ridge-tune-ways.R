@@ -109,7 +109,7 @@ losses_of_ways <- function(ways, data, held, task, seconds, run) {
   some <- some_of_data(data, which(!held))
   at <- some_of_data(data, which(held))
   response <- replace(task$response, "y", list(some$y))
-  rows <- with_row_keys(some$rows, response)
+  rows <- with_row_keys(some$rows, response, run)
   spec <- task$spec
   spec[c("weights", "offset", "class_weights", "validation", "checkpoint")] <- list(some$weights, some$offset, NULL, NULL, NULL)
   spec$keep <- FALSE

@@ -246,7 +246,7 @@ tune_rows <- function(rows, y, spec, asked, run) {
   if (has_terms(spec)) spec <- check_additive(spec)
   response <- check_response(y, rows$n, family = spec$family)
   weights <- loss_weights(response, spec, rows)
-  with_fixed_seed(tune_drawn(with_row_keys(rows, response), response, weights, spec, asked, run), spec$seed)
+  with_fixed_seed(tune_drawn(with_row_keys(rows, response, run), response, weights, spec, asked, run), spec$seed)
 }
 
 tune_drawn <- function(rows, response, weights, spec, asked, run) {

@@ -2,6 +2,7 @@
  * one to one in the word that enters, so that one changed word changes the key; this is no cryptography. */
 #include "hash.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "count.h"
@@ -59,22 +60,111 @@ void fk_hash(const void *data, size_t bytes, int threads, uint64_t key[2]) {
   key[1] = keys.key[1];
 }
 
-void fk_row_keys(const struct fk_matrix *x, double *keys) {
-  enum { ROWS = 512 };
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+enum { ROWS = 512 };
+
+struct rows {
+  const struct fk_matrix *x;
+  double *keys;
+};
+
+static void add_rows(void *data, int64_t block, FK_UNUSED int64_t end, FK_UNUSED int slot) {
+  const struct rows *of = data;
+  const struct fk_matrix *x = of->x;
+  const int64_t first = block * ROWS, count = fk_smaller(ROWS, x->n - first);
   uint64_t key[ROWS];
-  for (int64_t first = 0; first < x->n; first += ROWS) {
-    int64_t count = fk_smaller(ROWS, x->n - first);
-    for (int64_t i = 0; i < count; i++) key[i] = (uint64_t)x->d;
-    for (int64_t k = 0; k < x->d; k++) {
-      for (int64_t i = 0; i < count; i++) {
-        /* -0 is 0 */
-        double number = fk_number(x->data, x->type, k * x->ld + first + i) + 0.0;
-        uint64_t word;
-        memcpy(&word, &number, sizeof word);
-        key[i] = mix(key[i], word);
-        key[i] = mix(key[i], key[i] >> 32);
-      }
+  for (int64_t i = 0; i < count; i++) key[i] = (uint64_t)x->d;
+  for (int64_t k = 0; k < x->d; k++) {
+    for (int64_t i = 0; i < count; i++) {
+      /* -0 is 0 */
+      double number = fk_number(x->data, x->type, k * x->ld + first + i) + 0.0;
+      uint64_t word;
+      memcpy(&word, &number, sizeof word);
+      key[i] = mix(key[i], word);
+      key[i] = mix(key[i], key[i] >> 32);
     }
-    for (int64_t i = 0; i < count; i++) keys[first + i] = 0x1p-53 * (double)(mix(key[i], key[i] >> 31) >> 11);
   }
+  for (int64_t i = 0; i < count; i++) of->keys[first + i] = 0x1p-53 * (double)(mix(key[i], key[i] >> 31) >> 11);
+}
+
+void fk_row_keys(const struct fk_matrix *x, int threads, double *keys) {
+  struct rows of = {x, keys};
+  const double bytes = 8 * (double)x->n * (double)(x->d + 1);
+  fk_parallel_for(fk_threads_for_bytes(threads, bytes), fk_pieces(x->n, ROWS), 1, add_rows, &of);
+}
+
+/* ---- equal keys -------------------------------------------------------------------------------- */
+
+/* Keys are put in order by ranges of their values, of which each has a table of its own. */
+enum { RANGES = 256, PARTS = 64 };
+
+struct equals {
+  const double *keys;
+  int64_t n, part;
+  double *sorted;
+  int64_t places[PARTS][RANGES]; /* in `sorted`, of the next key of a part and a range */
+  atomic_bool found, failed;
+};
+
+static int range_of(double key) { return (int)(key * RANGES); }
+
+static void count_part(void *data, int64_t p, FK_UNUSED int64_t end, FK_UNUSED int slot) {
+  struct equals *of = data;
+  for (int64_t i = p * of->part; i < fk_smaller(of->n, (p + 1) * of->part); i++)
+    of->places[p][range_of(of->keys[i])]++;
+}
+
+static void sort_part(void *data, int64_t p, FK_UNUSED int64_t end, FK_UNUSED int slot) {
+  struct equals *of = data;
+  for (int64_t i = p * of->part; i < fk_smaller(of->n, (p + 1) * of->part); i++)
+    of->sorted[of->places[p][range_of(of->keys[i])]++] = of->keys[i];
+}
+
+/* The table is in the order of the keys but for those that found their place taken, and at most half full. Where a
+ * range ends, the last part has filled it. */
+static void look_in_range(void *data, int64_t range, FK_UNUSED int64_t end, FK_UNUSED int slot) {
+  struct equals *of = data;
+  const int64_t first = range > 0 ? of->places[PARTS - 1][range - 1] : 0, last = of->places[PARTS - 1][range];
+  const int64_t places = 2 * (last - first) + 1;
+  double *table = malloc(sizeof *table * (size_t)places);
+  if (!table) {
+    of->failed = true;
+    return;
+  }
+  for (int64_t at = 0; at < places; at++) table[at] = -1;
+  for (int64_t i = first; i < last && !of->found; i++) {
+    const double key = of->sorted[i];
+    int64_t at = (int64_t)((key * RANGES - (double)range) * (double)places);
+    while (table[at] >= 0 && table[at] != key) at = at + 1 < places ? at + 1 : 0;
+    if (table[at] == key) of->found = true;
+    table[at] = key;
+  }
+  free(table);
+}
+
+enum fk_status fk_any_equal(const double *keys, int64_t n, int threads, bool *found, struct fk_error *err) {
+  struct equals *of = calloc(1, sizeof *of);
+  double *sorted = malloc(sizeof *sorted * (size_t)fk_larger(1, n));
+  const bool has_memory = of && sorted;
+  *found = false;
+  if (has_memory) {
+    *of = (struct equals){.keys = keys, .n = n, .part = fk_pieces(n, PARTS), .sorted = sorted};
+    threads = fk_threads_for_bytes(threads, 32.0 * (double)n);
+    fk_parallel_for(threads, PARTS, 1, count_part, of);
+    int64_t place = 0;
+    for (int range = 0; range < RANGES; range++)
+      for (int p = 0; p < PARTS; p++) {
+        const int64_t count = of->places[p][range];
+        of->places[p][range] = place;
+        place += count;
+      }
+    fk_parallel_for(threads, PARTS, 1, sort_part, of);
+    fk_parallel_for(threads, RANGES, 1, look_in_range, of);
+    *found = of->found;
+  }
+  const bool fails = !has_memory || (of->failed && !*found);
+  free(of);
+  free(sorted);
+  return fails ? fk_no_memory(err, 16.0 * (double)n, "keys in order") : FK_STATUS_OK;
 }

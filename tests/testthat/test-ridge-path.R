@@ -57,6 +57,25 @@ test_that("results have the same bits for any number of threads and of noises", 
   }
 })
 
+test_that("fits of several tasks have the bits that each has alone, for any number of threads", {
+  set.seed(6)
+  task <- \(m, t, noises, with_own) {
+    list(K = centres(some_points(m, 3), 0.3), y = matrix(stats::rnorm(m * t), m), noises = noises, with_own = with_own)
+  }
+  tasks <- list(task(40, 2, c(1, 0.1), TRUE), task(300, 1, 0.01, FALSE), task(90, 3, 10^-(0:2), TRUE))
+  alone <- lapply(tasks, \(task) ridge_path(task$K, task$y, task$noises, cpu_run(threads = 1), task$with_own))
+  for (threads in 1:3) expect_identical(ridge_paths(tasks, cpu_run(threads = threads)), alone)
+})
+
+test_that("each noise may have responses of its own", {
+  set.seed(7)
+  K <- tcrossprod(matrix(stats::rnorm(900), 30))
+  y <- array(stats::rnorm(180), c(30, 2, 3))
+  noises <- matrix(0.1 + stats::rexp(90), 30)
+  got <- ridge_path(K, y, noises, cpu_run())
+  for (i in 1:3) expect_equal(got$coefficients[, , i], ref_ridge_path(K, y[, , i], noises[, i, drop = FALSE])$coefficients[, , 1])
+})
+
 test_that("a path is refused where memory is short", {
   old <- options(flashkernel.memory_limit = 1e6)
   on.exit(options(old))

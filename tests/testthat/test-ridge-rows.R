@@ -196,3 +196,15 @@ test_that("kernels are not kept to a tolerance, nor beyond their bytes or the me
   on.exit(options(before))
   expect_identical(rows_with_kernels(rows, ridge_centers(x[1:10, ], spec$L, spec$kernel), spec, cpu_run()), rows)
 })
+
+test_that("equal keys are found among many, by any number of threads", {
+  keys <- row_keys(matrix(as.double(1:20000)))
+  for (threads in c(1, 3)) {
+    run <- cpu_run(threads = threads)
+    expect_identical(row_keys(matrix(as.double(1:20000)), run), keys)
+    expect_identical(told_apart(keys, NULL, run), keys)
+    twice <- replace(keys, c(7, 19000), keys[19999])
+    expect_identical(anyDuplicated(told_apart(twice, NULL, run)), 0L)
+  }
+  expect_identical(anyDuplicated(told_apart(numeric(500))), 0L)
+})

@@ -96,7 +96,7 @@ test_that("plots of terms are the effects that predict() returns", {
 test_that("tune_ridge() compares kernels of terms by the restricted likelihood", {
   tuned <- tune_ridge(mpg ~ am + k(wt, hp) + k(qsec), cars4)
   task <- with_fixed_seed(tuning_task(
-    with_row_keys(tuned$data$rows, list(y = tuned$data$y)), list(y = tuned$data$y, family = FAMILIES$gaussian), NULL,
+    with_row_keys(tuned$data$rows, list(y = tuned$data$y), NULL), list(y = tuned$data$y, family = FAMILIES$gaussian), NULL,
     tuned$search$settings$spec, tuned$search$settings$asked
   ))
   found <- choose_by_way("criterion", task, Inf, checked_run(settle_control(NULL)))

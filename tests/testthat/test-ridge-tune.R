@@ -392,7 +392,7 @@ test_that("ways to choose are compared at rows that they have not seen, and the 
   # the loss of the default, literally
   fold <- rep_len(1:5, 50)
   response <- check_response(case$y, 50)
-  rows <- with_row_keys(ridge_rows(case$x), response)
+  rows <- with_row_keys(ridge_rows(case$x), response, NULL)
   spec <- replace(tuned$search$settings$spec, "family", list(FAMILIES$gaussian))
   task <- tuning_task(rows, response, NULL, spec, tuned$search$settings$asked)
   found <- losses_of_ways("plain", list(rows = rows, y = matrix(case$y)), fold == 1, task, Inf, run_control(settle_control(NULL)))
