@@ -132,18 +132,18 @@ draw_sample <- function(rows, response, weights, offset, number) {
 choose_on_sample <- function(sample, spec, run) {
   few <- first_of_sample(sample, DEFAULT_SAMPLE)
   points <- few$points
-  y <- few$y
   given <- if (!is.null(spec$lambda)) spec$lambda / sample$per_row
-  best <- list(error = Inf)
-  for (bandwidth in bandwidth_candidates(points, spec$bandwidth, spec$kernel)) {
+  bandwidths <- bandwidth_candidates(points, spec$bandwidth, spec$kernel)
+  matrices <- lapply(bandwidths, \(bandwidth) {
     L <- if (is.null(spec$bandwidth) && is.matrix(points)) diagonal_matrix(bandwidth, ncol(points))
     if (is.null(L)) L <- rows_factor(sample$rows, bandwidth)
-    K <- kernels_between(NULL, points, L, spec$kernel, run)
-    if (!all(is.finite(K))) next
-    found <- leave_one_out(K, y, given, run)
-    if (is.finite(found$error) && found$error < best$error) best <- c(found, list(bandwidth = bandwidth))
-  }
-  if (is.finite(best$error)) best
+    kernels_between(NULL, points, L, spec$kernel, run)
+  })
+  usable <- vapply(matrices, \(K) all(is.finite(K)), NA)
+  if (!any(usable)) return(NULL)
+  found <- leave_one_out(matrices[usable], few$y, given, run)
+  best <- which.min(vapply(found, `[[`, 0, "error"))
+  if (is.finite(found[[best]]$error)) c(found[[best]], list(bandwidth = bandwidths[usable][[best]]))
 }
 
 # Multiples of the columns' spread: of standard deviations, and for heavy tails also of quartile ranges. Distances grow
@@ -192,15 +192,19 @@ fill_spread <- function(spread) {
   spread
 }
 
-# list(error, noise) of the noise s of least leave-one-out error of fits with K + s I, or of the given one.
-leave_one_out <- function(K, y, given, run) {
-  # the largest sum of a row is at least the largest eigenvalue; less noise leaves K singular to rounding
-  tried <- max(rowSums(abs(K))) * NOISES_TRIED
-  noises <- if (is.null(given)) tried else max(given, tried[1])
-  errors <- colMeans(squares_left_out(ridge_path(K, y, noises, run)))
-  at <- which.min(errors)
-  if (length(at) == 0) return(list(error = Inf, noise = NA))
-  list(error = errors[at], noise = noises[at])
+# For each kernel matrix list(error, noise) of the noise s of least leave-one-out error of fits with K + s I, or of the given one.
+leave_one_out <- function(matrices, y, given, run) {
+  noises <- lapply(matrices, \(K) {
+    # the largest sum of a row is at least the largest eigenvalue; less noise leaves K singular to rounding
+    tried <- max(rowSums(abs(K))) * NOISES_TRIED
+    if (is.null(given)) tried else max(given, tried[1])
+  })
+  paths <- ridge_paths(Map(\(K, noises) list(K = K, y = y, noises = noises, with_own = TRUE), matrices, noises), run)
+  Map(\(path, noises) {
+    errors <- colMeans(squares_left_out(path))
+    at <- which.min(errors)
+    if (length(at) == 0) list(error = Inf, noise = NA) else list(error = errors[at], noise = noises[at])
+  }, paths, noises)
 }
 
 # Candidate noises relative to that sum.
@@ -322,10 +326,13 @@ newton_losses <- function(fold, families, known, held, noises, run) {
   losses
 }
 
-# row_loss() of columns with a loss each.
+# row_loss() of columns with a loss each. Columns with the same one are one column.
 loss_by_column <- function(part, losses, f, y, run) {
-  found <- lapply(seq_along(losses), \(k) row_loss(part, losses[[k]], f[, k, drop = FALSE], y[, k, drop = FALSE], run))
-  matrix(unlist(found), nrow(f))
+  kind <- match(losses, unique(losses))
+  for (k in unique(kind)) {
+    f[, kind == k] <- row_loss(part, losses[[match(k, kind)]], matrix(f[, kind == k]), matrix(y[, kind == k]), run)
+  }
+  f
 }
 
 # Steps of each column from `point` along `change`, halved until the objective does not grow.

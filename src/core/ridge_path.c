@@ -204,7 +204,7 @@ struct ridge_batch {
   struct ridge_unit *units;
   int64_t n_paths, n_units, m, t; /* most rows and columns */
   int64_t done, first;            /* units before those of a part, and items before those of a loop */
-  struct fk_opts opts;            /* of a thread that computes kernels */
+  struct fk_opts opts;            /* of a thread that computes kernels: it asks nobody beside others */
   struct ridge_fitter each;       /* fits in its room */
   int threads, n_rooms;
   struct ridge_room *rooms;
@@ -240,7 +240,7 @@ static enum fk_status run(struct ridge_batch *b, fk_body body, int64_t n, int th
         *err = b->errors[i];
         status = err->status;
       }
-    if (!status) status = fk_look_up(poll, (double)first / (double)n, err);
+    if (!status) status = fk_look_up(poll, (double)fk_smaller(n, first + each) / (double)n, err);
   }
   return status;
 }
@@ -262,7 +262,7 @@ static enum fk_status open_batch(struct ridge_batch *b, const struct fk_opts *op
   b->n_rooms = (int)fk_smaller(fk_smaller(b->threads, b->n_units), fk_larger(1, most));
   b->each = (struct ridge_fitter){.ops = &fk_dense_own};
   b->opts = *opts;
-  b->opts.poll = b->each.poll;
+  if (b->n_rooms > 1) b->opts.poll = b->each.poll;
   b->opts.threads = b->threads / (int)fk_smaller(b->n_paths, b->n_rooms);
   b->units = malloc(sizeof *b->units * (size_t)b->n_units);
   b->rooms = calloc((size_t)b->n_rooms, sizeof *b->rooms);

@@ -99,7 +99,7 @@ test_that("leave-one-out and generalised cross-validation are their definitions"
   K <- kernel_pairs(case$x / rep(c(1.2, 0.8, 2), each = 40), NULL, check_kernel("gaussian"), cpu_run())$K
   left <- vapply(1:40, \(i) case$y[i] - K[i, -i] %*% solve(K[-i, -i] + diag(0.1, 39), case$y[-i]), 0)
   expect_equal(criterion_at(task_of(case, "loo"), theta)$value, log(sqrt(mean(left^2))), tolerance = 1e-10)
-  expect_equal(leave_one_out(K, case$y, 0.1, cpu_run())$error, mean(left^2), tolerance = 1e-10)
+  expect_equal(leave_one_out(list(K), case$y, 0.1, cpu_run())[[1]]$error, mean(left^2), tolerance = 1e-10)
   H <- K %*% solve(K + diag(0.1, 40))
   gcv <- mean((case$y - H %*% case$y)^2) / (1 - sum(diag(H)) / 40)^2
   expect_equal(criterion_at(task_of(case, "gcv"), theta)$value, log(sqrt(gcv)), tolerance = 1e-10)
