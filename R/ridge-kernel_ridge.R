@@ -323,7 +323,7 @@ settle_solver <- function(spec, in_blocks = FALSE) {
   if (isTRUE(spec$exact) && squared) return(spec)
   if (is.null(spec$iterations)) spec$iterations <- 50L
   loose <- is.null(spec$lambda) && identical(spec$family$family, "multinomial")
-  if (is.null(spec$tolerance)) spec$tolerance <- if (squared && !in_blocks) 1e-6 else if (loose) 5e-3 else 1e-4
+  if (is.null(spec$tolerance)) spec$tolerance <- if (squared && !in_blocks) 1e-6 else if (loose) 2e-2 else 1e-4
   spec
 }
 

@@ -47,7 +47,7 @@ COARSER <- 8
 LEAST_COARSE <- 50
 
 # Tolerance of the coarse fit. The error from its missing centres is larger.
-COARSE_TOLERANCE <- 1e-2
+COARSE_TOLERANCE <- 0.1
 STEPS_TO_START <- 20
 
 has_coarse <- function(model) model$centers$m >= COARSER * LEAST_COARSE
@@ -104,7 +104,7 @@ falling_penalties <- function(lambda, max_iter) {
 # accuracy is wasted on a local model. Where the preconditioner is poor, the residual would stop too early, with too small
 # a predicted decrease, or far too late.
 FORCING <- 0.9
-RECENT <- 3
+RECENT <- 2
 
 # Largest number of conjugate gradient iterations in a step, before and at the final penalty.
 INNER_ON_THE_WAY <- 3

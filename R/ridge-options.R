@@ -23,7 +23,7 @@
 #' @param iterations Largest number of iterations or passes; for logistic loss, Newton steps. `NULL`
 #'   (default): 50; for an exact fit with squared loss 1,200, by blocks 200.
 #' @param tolerance Stopping rule, a number from 0 to below 1. `NULL` (default): 1e-6; by blocks and for
-#'   losses other than the square 1e-4; more than two classes and no `lambda` 5e-3; exact 1e-7.
+#'   losses other than the square 1e-4; more than two classes and no `lambda` 2e-2; exact 1e-7.
 #' @param center_method How centres are drawn from the rows: `"uniform"` (default), `"rpcholesky"`, `"leverage"` or
 #'   `"kmeans++"`. See Details.
 #' @param intercept Logical: fit an intercept? Default `TRUE`.
