@@ -11,14 +11,15 @@ DEFAULT_STEPS <- 5
 # With fewer rows for each column, one factor is better: on gas (128 columns) the error is 0.18 instead of 0.20.
 ROWS_BY_COLUMN <- 8
 
-# From so many rows on the search takes a GPU: 2.1 s instead of 2.7 s at 300 rows (bench/small-gpu.R).
-GPU_SEARCH_ROWS <- 300
+# From so many rows on the search is worth starting a GPU: 1.2 instead of 1.6 s at 3,000 rows, but 1.2 instead of 1.0 s at 1,000,
+# beside 16 cores (bench/small-gpu.R). Fits of few rows stay on the CPU: on the GPU alone letter takes 8.2 instead of 7.1 s.
+GPU_SEARCH_ROWS <- 1500
 
 # list(kernel, bandwidth, lambda), given or chosen.
 choose_defaults <- function(rows, response, weights, spec, run) {
   name_stage(run, "Choosing kernel and bandwidth")
   learns <- learns_metric(spec)
-  if (learns) run <- run_of_many(run, rows$n >= GPU_SEARCH_ROWS && inherits(rows, "rows_dense"))
+  if (learns) starts_gpu(run, rows$n >= GPU_SEARCH_ROWS && inherits(rows, "rows_dense"))
   number <- if (learns) rows_of_sample(rows$n) else DEFAULT_SAMPLE
   sample <- draw_sample(rows, response, weights, spec$offset, number)
   is_contest <- rows$n >= CONTEST_GROWTH * SAMPLE_ROWS

@@ -259,10 +259,10 @@ guessed_seconds <- function(control, n, m, d, kernel = "gaussian") {
 
 # The run for many sums, as a search takes: if they are `worth` starting a GPU for, which one sum may not be, and there is
 # one, on the GPU.
-run_of_many <- function(run, worth) {
-  goes <- worth && run$backend == "auto" && backend_info()$gpu_engine && length(gpu_info()$index) > 0
-  if (goes) replace(run, "backend", "cuda") else run
-}
+run_of_many <- function(run, worth) if (starts_gpu(run, worth)) replace(run, "backend", "cuda") else run
+
+# Starts a GPU if that is `worth` it and there is one for this run: what follows goes where it takes less time. gpu_info() starts it.
+starts_gpu <- function(run, worth) worth && run$backend == "auto" && backend_info()$gpu_engine && length(gpu_info()$index) > 0
 
 # Does an engine support this operation in d dimensions? `operation`: "sums", "logs", "coordinates", "shift",
 # "debiased_loo", "stream" or "normal" (enum fk_operation in src/fk.h).

@@ -97,7 +97,8 @@ enum fk_status fk_strips_normal(int threads, const struct fk_host_normal *of, st
   p.ld = (fk_pieces(m, line) | 1) * line;
   const int pieces = (int)fk_pieces(n, p.piece);
   const size_t bytes = sizeof(double) * (size_t)(p.ld * of->columns);
-  threads = fk_threads_for_work(threads, (double)n * (double)m * (double)of->columns);
+  const int passes = (of->v != NULL) + (of->product != NULL);
+  threads = fk_threads_for_work(threads, passes * (double)n * (double)m * (double)of->columns);
   bool fits =
       copy_rows(&p) &&
       fk_scratch_init(&p.inner, threads, sizeof(double) * (size_t)(p.strip * fk_larger(p.width, of->columns))) &&

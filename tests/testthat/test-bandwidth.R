@@ -555,7 +555,7 @@ test_that("on a GPU the budget goes by what it costs there", {
     backend_info = \() list(gpu_engine = TRUE), gpu_info = \() list(index = 0L),
     guessed_seconds = \(run, n, m, d) 1 + as.double(n) * m * if (run$precision == "double") 2e-11 else 1e-12
   ), parent = environment(plan_rows))
-  for (name in c("pair_seconds", "pass_seconds", "plan_rows", "goes_to_gpu", "run_of_search", "run_of_many")) {
+  for (name in c("pair_seconds", "pass_seconds", "plan_rows", "goes_to_gpu", "run_of_search", "run_of_many", "starts_gpu")) {
     assign(name, `environment<-`(get(name), there), envir = there)
   }
   plan <- function(n, backend = "auto", shape = "lcv", factor = NULL, tol = 0) {
