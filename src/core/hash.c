@@ -96,46 +96,49 @@ void fk_row_keys(const struct fk_matrix *x, int threads, double *keys) {
 
 /* ---- equal keys -------------------------------------------------------------------------------- */
 
-/* Keys are put in order by ranges of their values, of which each has a table of its own. */
-enum { RANGES = 256, PARTS = 64 };
+/* Keys are put in order by ranges of their values, of which each has a table of its own. There are as many ranges
+ * as parts of the keys, which threads sort: one for few keys. */
+enum { MOST_RANGES = 256, RANGE_KEYS = 4096 };
 
 struct equals {
   const double *keys;
-  int64_t n, part;
+  int64_t n, ranges, part; /* keys of a part */
   double *sorted;
-  int64_t places[PARTS][RANGES]; /* in `sorted`, of the next key of a part and a range */
+  int64_t *places; /* in `sorted`, of the next key of each range in a part, for one part after the other */
   atomic_bool found, failed;
 };
 
-static int range_of(double key) { return (int)(key * RANGES); }
+static int64_t range_of(const struct equals *of, double key) { return (int64_t)(key * (double)of->ranges); }
 
 static void count_part(void *data, int64_t p, FK_UNUSED int64_t end, FK_UNUSED int slot) {
-  struct equals *of = data;
+  const struct equals *of = data;
+  int64_t *counts = of->places + p * of->ranges;
   for (int64_t i = p * of->part; i < fk_smaller(of->n, (p + 1) * of->part); i++)
-    of->places[p][range_of(of->keys[i])]++;
+    counts[range_of(of, of->keys[i])]++;
 }
 
 static void sort_part(void *data, int64_t p, FK_UNUSED int64_t end, FK_UNUSED int slot) {
-  struct equals *of = data;
+  const struct equals *of = data;
+  int64_t *places = of->places + p * of->ranges;
   for (int64_t i = p * of->part; i < fk_smaller(of->n, (p + 1) * of->part); i++)
-    of->sorted[of->places[p][range_of(of->keys[i])]++] = of->keys[i];
+    of->sorted[places[range_of(of, of->keys[i])]++] = of->keys[i];
 }
 
 /* The table is in the order of the keys but for those that found their place taken, and at most half full. Where a
  * range ends, the last part has filled it. */
 static void look_in_range(void *data, int64_t range, FK_UNUSED int64_t end, FK_UNUSED int slot) {
   struct equals *of = data;
-  const int64_t first = range > 0 ? of->places[PARTS - 1][range - 1] : 0, last = of->places[PARTS - 1][range];
-  const int64_t places = 2 * (last - first) + 1;
+  const int64_t *ends = of->places + (of->ranges - 1) * of->ranges, first = range > 0 ? ends[range - 1] : 0;
+  const int64_t places = 2 * (ends[range] - first) + 1;
   double *table = malloc(sizeof *table * (size_t)places);
   if (!table) {
     of->failed = true;
     return;
   }
   for (int64_t at = 0; at < places; at++) table[at] = -1;
-  for (int64_t i = first; i < last && !of->found; i++) {
+  for (int64_t i = first; i < ends[range] && !of->found; i++) {
     const double key = of->sorted[i];
-    int64_t at = (int64_t)((key * RANGES - (double)range) * (double)places);
+    int64_t at = (int64_t)((key * (double)of->ranges - (double)range) * (double)places);
     while (table[at] >= 0 && table[at] != key) at = at + 1 < places ? at + 1 : 0;
     if (table[at] == key) of->found = true;
     table[at] = key;
@@ -143,28 +146,32 @@ static void look_in_range(void *data, int64_t range, FK_UNUSED int64_t end, FK_U
   free(table);
 }
 
+/* The number of keys that come before those of each range in each part. */
+static void add_up(const struct equals *of) {
+  int64_t place = 0;
+  for (int64_t range = 0; range < of->ranges; range++)
+    for (int64_t p = 0; p < of->ranges; p++) {
+      int64_t *at = &of->places[p * of->ranges + range], count = *at;
+      *at = place;
+      place += count;
+    }
+}
+
 enum fk_status fk_any_equal(const double *keys, int64_t n, int threads, bool *found, struct fk_error *err) {
-  struct equals *of = calloc(1, sizeof *of);
-  double *sorted = malloc(sizeof *sorted * (size_t)fk_larger(1, n));
-  const bool has_memory = of && sorted;
-  *found = false;
-  if (has_memory) {
-    *of = (struct equals){.keys = keys, .n = n, .part = fk_pieces(n, PARTS), .sorted = sorted};
+  const int64_t ranges = fk_smaller(MOST_RANGES, 1 + n / RANGE_KEYS);
+  struct equals of = {.keys = keys, .n = n, .ranges = ranges, .part = fk_pieces(n, ranges)};
+  of.sorted = malloc(sizeof *of.sorted * (size_t)fk_larger(1, n));
+  of.places = calloc((size_t)(ranges * ranges), sizeof *of.places);
+  of.failed = !of.sorted || !of.places;
+  if (!of.failed) {
     threads = fk_threads_for_bytes(threads, 32.0 * (double)n);
-    fk_parallel_for(threads, PARTS, 1, count_part, of);
-    int64_t place = 0;
-    for (int range = 0; range < RANGES; range++)
-      for (int p = 0; p < PARTS; p++) {
-        const int64_t count = of->places[p][range];
-        of->places[p][range] = place;
-        place += count;
-      }
-    fk_parallel_for(threads, PARTS, 1, sort_part, of);
-    fk_parallel_for(threads, RANGES, 1, look_in_range, of);
-    *found = of->found;
+    fk_parallel_for(threads, ranges, 1, count_part, &of);
+    add_up(&of);
+    fk_parallel_for(threads, ranges, 1, sort_part, &of);
+    fk_parallel_for(threads, ranges, 1, look_in_range, &of);
   }
-  const bool fails = !has_memory || (of->failed && !*found);
-  free(of);
-  free(sorted);
-  return fails ? fk_no_memory(err, 16.0 * (double)n, "keys in order") : FK_STATUS_OK;
+  free(of.sorted);
+  free(of.places);
+  *found = of.found;
+  return of.failed && !*found ? fk_no_memory(err, 16.0 * (double)n, "keys in order") : FK_STATUS_OK;
 }

@@ -353,12 +353,10 @@ SEXP ffi_is_diagonal(SEXP factor) {
   return Rf_ScalarLogical(fk_is_diagonal(r_factor(factor, d), d));
 }
 
-static int threads_of(SEXP control) { return Rf_isNull(control) ? 1 : r_begin(control).opts.threads; }
-
 SEXP ffi_any_equal(SEXP keys, SEXP control) {
   struct fk_error err = {FK_STATUS_OK, ""};
   bool found = false;
-  fk_any_equal(r_numbers(keys, XLENGTH(keys), "keys"), XLENGTH(keys), threads_of(control), &found, &err);
+  fk_any_equal(r_numbers(keys, XLENGTH(keys), "keys"), XLENGTH(keys), r_threads(control), &found, &err);
   r_finish(&err);
   return Rf_ScalarLogical(found);
 }
@@ -366,7 +364,7 @@ SEXP ffi_any_equal(SEXP keys, SEXP control) {
 SEXP ffi_row_keys(SEXP x, SEXP control) {
   struct fk_matrix points = r_points(x, "x");
   SEXP keys = PROTECT(r_vector(points.n));
-  fk_row_keys(&points, threads_of(control), REAL(keys));
+  fk_row_keys(&points, r_threads(control), REAL(keys));
   UNPROTECT(1);
   return keys;
 }

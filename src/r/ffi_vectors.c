@@ -8,8 +8,6 @@
 #include "ffi.h"
 #include "operator.h"
 
-static int r_threads(SEXP control) { return r_begin(control).opts.threads; }
-
 static R_xlen_t r_size(SEXP x, const char *name) {
   if (!Rf_isMatrix(x)) Rf_error("`%s` must be a matrix", name);
   return XLENGTH(x);

@@ -137,6 +137,8 @@ struct r_call r_begin(SEXP control) {
   return call;
 }
 
+int r_threads(SEXP control) { return Rf_isNull(control) ? 1 : r_begin(control).opts.threads; }
+
 /* ---- interrupts and progress ------------------------------------------------------------------ */
 
 struct poll_call {

@@ -23,6 +23,7 @@ struct r_call {
   struct fk_error err;
 };
 struct r_call r_begin(SEXP control);
+int r_threads(SEXP control); /* of the options; one for NULL */
 
 SEXP r_element(SEXP list, const char *name); /* R_NilValue if there is none */
 struct fk_matrix r_points(SEXP x, const char *name);
