@@ -1,6 +1,6 @@
 # Keys of rows: numbers that depend on nothing but the numbers in a row, and look random.
 
-# A number in [0, 1) for every row, the same for equal rows. `run`: who says how many threads; NULL: one.
+# A number in [0, 1) for every row, the same for equal rows. `run` says how many threads compute them; NULL: one.
 row_keys <- function(x, run = NULL) .Call(ffi_row_keys, x, run)
 
 # Keys that neither the units nor the order of the columns change: of each value as a part of its column's range, by a

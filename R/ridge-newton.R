@@ -99,10 +99,10 @@ falling_penalties <- function(lambda, max_iter) {
   exp(seq(log(FIRST_PENALTY), log(lambda), length.out = min(steps + 1, max_iter)))
 }
 
-# Conjugate gradients of a Newton step stop when an iteration, times the number of iterations, adds less than FORCING of the
-# predicted decrease (Nash and Sofer, 1990): the best of the last RECENT, since a single one may add little by chance. More
-# accuracy is wasted on a local model. Where the preconditioner is poor, the residual would stop too early, with too small
-# a predicted decrease, or far too late.
+# Conjugate gradients of a Newton step stop when the best of the last RECENT iterations, times the number of all, adds less
+# than FORCING of the predicted decrease (Nash and Sofer, 1990); a single iteration may add little by chance. More accuracy is
+# wasted on a local model. Where the preconditioner is poor, the residual would stop too early, with too small a predicted
+# decrease, or far too late.
 FORCING <- 0.9
 RECENT <- 2
 

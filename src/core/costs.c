@@ -15,7 +15,7 @@ const struct fk_costs fk_costs = {
      * often follow each other closely: those of a fit and its prediction within half a millisecond, and to wake a
      * thread takes the caller 19 us on a virtual machine beside an H200. A chunk is short enough to stop soon,
      * long enough not to be felt; steps: no script. The 16 and what `many` do: passes from host to host of gpu.R,
-     * gpu-fast.R and host-to-host.R, 16 cores beside an H200. */
+     * gpu-fast.R and host-to-host.R, 16 cores beside an H200. The second .work: default fits there, no script. */
     .threads = {.work = {3e7, 6e6},
                 .bytes = 8e6,
                 .bytes_awake = 1e6,

@@ -9,7 +9,7 @@ FK_BEGIN_C
 
 /* What a thread is woken for. */
 struct fk_thread_costs {
-  double work[2];        /* multiply-adds, of few threads and of at least so `many`, where one is seldom in need */
+  double work[2];        /* multiply-adds: of few threads, and of at least so `many`, of which most are idle */
   double bytes;          /* of a pass through memory */
   double bytes_awake;    /* of such a pass, for a thread that need not be woken */
   int most, most_beyond; /* threads for such a pass, and for one of more than so many bytes */

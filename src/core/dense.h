@@ -102,7 +102,7 @@ struct fk_dense_ops {
   enum fk_status (*room)(int device, double *bytes, struct fk_error *err);
 };
 
-/* fk_dense_own: the host without a library that has threads of its own, for threads that each have a matrix. */
+/* fk_dense_own: the host by our own code, but for lauum, for threads that each have a matrix. */
 extern const struct fk_dense_ops fk_dense_host, fk_dense_own, fk_dense_cuda;
 /* On the host: eigenvalues of a symmetric A, ascending, go to the n x 1 matrix `values`, eigenvectors to the
  * columns of A. One triangle of A is read. */
