@@ -14,7 +14,7 @@ fit_exact <- function(problem, spec, run) {
   if (!spec$family$squared) return(fit_all_rows(problem, spec, run))
   clock <- stage_clock()
   system <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda, run)
-  centred <- centred_response(problem)
+  centred <- centred_response(problem, run)
   y <- centred$y[system$index, , drop = FALSE]
   # the unknowns are the coefficients themselves
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)

@@ -127,7 +127,7 @@ system_of <- function(problem, chosen, spec, run, frame = parent.frame()) {
   run <- run_of_fit(rows, nrow(points), run)
   by <- products_by(rows, nrow(points), spec, run)
   halves <- uses_halves(by, spec$kernel) && is.matrix(points)
-  if (halves) points <- on_halves(points, spec$L, HALVES_STEP[[by$precision]])
+  if (halves) points <- on_halves(points, spec$L, run, HALVES_STEP[[by$precision]])
   centers <- ridge_centers(points, spec$L, spec$kernel)
   # relative to the diagonal, for each centre: below the rounding error of the products
   jitter <- spec$state$jitter
@@ -182,12 +182,11 @@ fit_family <- function(system, problem, spec) {
 # ---- squared loss -----------------------------------------------------------------------------
 
 fit_squared <- function(system, problem, spec) {
-  centred <- centred_response(problem)
+  centred <- centred_response(problem, system$run)
   watch <- watch_iterations(system, problem, centred$intercept, seen = spec$state$watch)
   # one sweep over all rows
   moments <- rows_normal(system$rows, system$centers, NULL, centred$y, system$weights, system$run)$product / system$n
-  w <- system$weights
-  system$unit <- weighted_means(centred$y^2, w) * (if (is.null(w)) 1 else sum(w) / system$n)
+  system$unit <- weighted_squares(centred$y, system$weights, system$run) / system$n
   solve <- if (is.null(system$preconditioner)) solve_by_centers else solve_normal
   solved <- solve(system, moments, spec, watch$each, watched_save(spec, watch))
   warn_unfinished(solved)
@@ -195,11 +194,18 @@ fit_squared <- function(system, problem, spec) {
 }
 
 # list(y, intercept): the response minus offset and intercept.
-centred_response <- function(problem) {
+centred_response <- function(problem, run) {
   y <- problem$y
   if (!is.null(problem$offset)) y <- y - problem$offset
   intercept <- if (problem$intercept) weighted_means(y, problem$weights) else rep(0, ncol(y))
-  list(y = shift_columns(y, intercept), intercept = intercept)
+  y <- if (is_column(y)) shift_columns(y, intercept) else combine_columns(y, NULL, -intercept, run)
+  list(y = y, intercept = intercept)
+}
+
+# colSums(weights * y^2)
+weighted_squares <- function(y, weights, run) {
+  weighted <- if (is.null(weights)) y else y * weights
+  if (is_column(y)) column_sums(y * weighted) else column_products(y, weighted, run)
 }
 
 # The coefficients of the last iterate, or of the iterate of least validation error.

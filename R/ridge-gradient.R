@@ -7,14 +7,15 @@
 
 # The slope of each kernel, as a function of its parameters. If the slope is `times` a kernel: `kernel`, and `scale`, a
 # factor of L. If it is not a kernel: `of`, a function of the kernel's values and of `run`. If it is constant: `times` alone.
+# `form`: that of struct fk_slope (src/core/gradients.h), c(times, exponent, power).
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
-  laplacian = \(p) list(of = \(k, run) stretched_slope(k, 1, run)),
-  powered_exponential = \(p) list(of = \(k, run) stretched_slope(k, p[["power"]], run)),
+  laplacian = \(p) list(of = \(k, run) stretched_slope(k, 1, run), form = c(0, 0, 1)),
+  powered_exponential = \(p) list(of = \(k, run) stretched_slope(k, p[["power"]], run), form = c(0, 0, p[["power"]])),
   matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
   matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
-  cauchy = \(p) list(of = \(k, run) 2 * k^2),
-  imq = \(p) list(of = \(k, run) k^3),
+  cauchy = \(p) list(of = \(k, run) 2 * k^2, form = c(2, 2, 0)),
+  imq = \(p) list(of = \(k, run) k^3, form = c(1, 3, 0)),
   linear = \(p) list(times = p[["gamma"]]),
   polynomial = \(p) {
     if (p[["degree"]] == 1) return(list(times = p[["gamma"]]))

@@ -9,20 +9,22 @@
 HALVES_STEP <- c(single = 2^-17, fast = 2^-9)
 
 # Rounds points to the grid. A point moves by up to half of `step`, in bandwidths, in each coordinate.
-on_halves <- function(points, L, step = HALVES_STEP[["single"]]) {
+on_halves <- function(points, L, run, step = HALVES_STEP[["single"]]) {
   # the scale of the device includes a correction for the bits that tensor cores truncate
-  scale <- sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24))
-  settle <- \(u) round(u * scale / step) * step / scale
+  step <- step / (sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24)))
   middle <- colMeans(points)
   if (any(L[lower.tri(L)] != 0)) {
-    moved <- t(L %*% settle(forwardsolve(L, t(points) - middle)) + middle)
-    dimnames(moved) <- dimnames(points)
-    return(moved)
+    u <- t(forwardsolve(L, t(points) - middle))
+    moved <- t(L %*% t(round_columns(u, 0 * middle, rep(step, ncol(u)), run)) + middle)
+  } else {
+    moved <- round_columns(points, middle, step * diagonal(L), run)
   }
-  # a factor for each column, for which R's own BLAS takes seconds
-  for (k in seq_along(middle)) points[, k] <- L[k, k] * settle((points[, k] - middle[k]) / L[k, k]) + middle[k]
-  points
+  dimnames(moved) <- dimnames(points)
+  moved
 }
+
+# Columns rounded to `middle` plus multiples of `step`, with a number for each.
+round_columns <- function(x, middle, step, run) .Call(ffi_round_columns, x, middle, step, run)
 
 # ---- precision --------------------------------------------------------------------------------
 
@@ -56,7 +58,9 @@ lost_in_single <- function(system, coefficients, y, spec) {
     kernel_sum_of(system$centers$sources, some, coefficients, run, as_matrix = TRUE)$sums
   }
   lost <- sqrt(colMeans((link(by$precision) - link("double"))^2))
-  max(if (spec$family$link == "identity") lost / pmax(apply(y, 2, stats::sd), .Machine$double.xmin) else lost)
+  if (spec$family$link != "identity") return(max(lost))
+  centred <- combine_columns(y, NULL, -colMeans(y), system$run)
+  max(lost / pmax(sqrt(weighted_squares(centred, NULL, system$run) / nrow(y)), .Machine$double.xmin))
 }
 
 warn_imprecise <- function(lost, spec) {

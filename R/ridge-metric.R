@@ -28,31 +28,36 @@ pair_distances <- function(z, metric, run) {
   sqrt(pmax(squares[lower.tri(squares)], 0))
 }
 
-# Points of a metric as sources of sums.
-metric_sources <- function(z, kernel) {
-  sum_sources(z, NULL, diagonal_matrix(rep(1, ncol(z)), ncol(z)), kernel, new_plan())
+# Points of a metric as sources of sums of a kernel whose bandwidth is `scale` (NULL: 1).
+metric_sources <- function(z, kernel, scale = NULL) {
+  L <- diagonal_matrix(rep(if (is.null(scale)) 1 else scale, ncol(z)), ncol(z))
+  sum_sources(z, NULL, L, kernel, new_plan())
 }
 
 metric_points <- function(x, root, unit, run) {
   if (is.matrix(root)) matrix_product(x, root / unit, run) else scale_columns(x, root / unit)
 }
 
-# The root of the next metric of an `entry`, after a fit with coefficients `a` (n x t) at the points z of `metric`, or
-# NULL if the gradient is 0 everywhere.
-learnt_root <- function(a, z, metric, entry, run) {
-  d <- ncol(z)
-  fit <- list(coefficients = a, centers = z, kernel = entry$kernel, L = diagonal_matrix(rep(1, d), d), d = d)
-  slopes <- gradients_at(slope_of(fit), fit, z, run)
-  back <- metric$root / metric$unit
-  if (metric$type != "full") {
-    squares <- matrix(.colSums(slopes^2, nrow(z), d * ncol(a)), d)
-    return(diagonal_root((rowSums(squares) * back^2)^entry$power))
-  }
-  products <- lapply(seq_len(ncol(a)), \(output) {
-    of_output <- matrix(slopes[, , output], ncol = d)
-    matrix_crossprod(of_output, of_output, run)
-  })
-  full_root(back %*% base::tcrossprod(Reduce(`+`, products), back), entry$power)
+# The roots of the next metrics of `fits`, each a list(a, z, metric, entry): coefficients `a` (m x t) at the points z of the
+# `metric` of an `entry`. NULL where the gradient is 0 everywhere. Gradients of all fits are computed side by side.
+learnt_roots <- function(fits, run) {
+  if (length(fits) == 0) return(list())
+  products <- .Call(ffi_gradient_products, lapply(fits, gradients_task), run)
+  Map(\(fit, products) {
+    back <- fit$metric$root / fit$metric$unit
+    if (fit$metric$type != "full") return(diagonal_root((products * back^2)^fit$entry$power))
+    full_root(back %*% base::tcrossprod(products, back), fit$entry$power)
+  }, fits, products)
+}
+
+# Of kernels of a distance, with the slope of the kernel; a sum of absolute differences is its own.
+gradients_task <- function(fit) {
+  kernel <- fit$entry$kernel
+  absolute <- metric_of(kernel) == "absolute"
+  slope <- if (absolute) list(form = c(1, 1, 0)) else SLOPES[[kernel$name]](as.list(kernel$parameters))
+  if (!is.null(slope$kernel)) slope$form <- c(slope$times, 1, 0)
+  sources <- metric_sources(fit$z, if (is.null(slope$kernel)) kernel else slope$kernel, slope$scale)
+  list(sources = sources, z = fit$z, a = fit$a, slope = slope$form, absolute = absolute, full = fit$metric$type == "full")
 }
 
 # The roots of the numbers, as a metric of trace d.

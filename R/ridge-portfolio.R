@@ -104,15 +104,19 @@ take_steps <- function(walks, noise, run) {
   fits <- vector("list", length(walks))
   placed <- lengths(places) > 0
   fits[placed] <- best_fits(lapply(places[placed], `[[`, "task"), run)
-  Map(\(walk, place, fit) {
-    goes_on <- !is.null(fit) && walk$round < walk$last
+  goes_on <- vapply(seq_along(walks), \(i) !is.null(fits[[i]]) && walks[[i]]$round < walks[[i]]$last, NA)
+  roots <- vector("list", length(walks))
+  roots[goes_on] <- learnt_roots(Map(\(walk, place, fit) {
+    list(a = fit$coefficients, z = place$task$z, metric = place$metric, entry = walk$entry)
+  }, walks[goes_on], places[goes_on], fits[goes_on]), run)
+  Map(\(walk, place, fit, root) {
     if (!is.null(fit)) {
       from <- list(entry = walk$entry, kernel = walk$entry$kernel, metric = place$metric, round = walk$round)
       walk$found[[length(walk$found) + 1]] <- c(from, fit)
     }
-    walk["root"] <- list(if (goes_on) learnt_root(fit$coefficients, place$task$z, place$metric, walk$entry, run))
+    walk["root"] <- list(root)
     replace(walk, "round", walk$round + 1)
-  }, walks, places, fits)
+  }, walks, places, fits, roots)
 }
 
 task_of_walk <- function(walk, metric, noise, run) {

@@ -92,7 +92,7 @@ probe_exact_iterations <- function(task, solve, times) {
   found <- vapply(counts, \(count) {
     problem <- problem_at(task$problem, spec, sort(sample.int(n, count)))
     part <- exact_system(problem$rows, problem$weights, spec$L, spec$kernel, spec$lambda * n / count, task$run)
-    y <- centred_response(problem)$y[part$index, , drop = FALSE]
+    y <- centred_response(problem, task$run)$y[part$index, , drop = FALSE]
     suppressWarnings(solve(part, y, spec, \(...) FALSE))$iterations
   }, 0)
   if (length(found) == 1) return(found)

@@ -26,7 +26,10 @@ read_response <- function(y, n, arg, binary) {
   if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
   names <- colnames(y)
   if (!is.null(names)) names <- ifelse(nzchar(names), names, paste0("y", seq_along(names)))
-  numbers <- matrix(as.double(y), NROW(y), NCOL(y), dimnames = if (!is.null(names)) list(NULL, names))
+  named <- if (!is.null(names)) list(NULL, names)
+  # a large matrix is not copied
+  as_it_is <- is.double(y) && is.matrix(y) && identical(attributes(y), c(list(dim = dim(y)), if (!is.null(names)) list(dimnames = named)))
+  numbers <- if (as_it_is) y else matrix(as.double(y), NROW(y), NCOL(y), dimnames = named)
   check_finite(numbers, arg)
   list(y = numbers, classes = NULL, outputs = names, binary = FALSE)
 }

@@ -96,7 +96,8 @@ turn <- function(state, precondition, anew, run) {
 # Columns that are 0 have no residual.
 relative_residual <- function(size, scale) sqrt(max(ifelse(scale > 0, size / scale, 0)))
 
-# colSums(a * b), and x + a diag(by), by all threads: with many outputs R's own passes take as long as the products.
+# colSums(a * b), and x + a diag(by), where `a` NULL has ones, by all threads: with many outputs R's own passes take as long
+# as the products.
 column_products <- function(a, b, run) .Call(ffi_column_products, a, b, run)
 combine_columns <- function(x, a, by, run) .Call(ffi_combine_columns, x, a, by, run)
 

@@ -186,6 +186,7 @@ struct fk_dense_costs {
   int64_t tile;                   /* on devices larger ones are block columns of this width */
   int64_t own;                    /* on devices matrices up to this order are given to our own functions */
   int64_t whole_halves;           /* so are those above this order whose products may be of halves */
+  int64_t alone;                  /* an inverse up to this order is for our own operations */
   double together;                /* bytes of matrices that threads may have, each its own */
   double awake;                   /* threads are worth this much less work where operations follow each other */
   int few_columns;                /* of a product, fewer of which are made as those with vectors */

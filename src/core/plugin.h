@@ -13,7 +13,7 @@
 
 FK_BEGIN_C
 
-enum { FK_PLUGIN_ABI = 6 };
+enum { FK_PLUGIN_ABI = 7 };
 
 /* The functions of the package that the engine calls: X(type, name, parameters, arguments). They are those with a
  * state, and those that call them; the Makevars link other functions of core/ and grid/ into the engine, too. */

@@ -1,6 +1,7 @@
 /* Operations on columns, in blocks that depend on the length of columns only. */
 #include "vectors.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "count.h"
@@ -39,7 +40,10 @@ static void add_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slo
   for (int64_t block = first; block < end; block++) {
     const int64_t c = block / job->blocks, row = block % job->blocks * ROWS, at = c * job->n + row;
     const int64_t count = fk_smaller(ROWS, job->n - row);
-    for (int64_t i = at; i < at + count; i++) job->out[i] = job->a[i] + job->b[i] * job->by[c];
+    if (job->b)
+      for (int64_t i = at; i < at + count; i++) job->out[i] = job->a[i] + job->b[i] * job->by[c];
+    else
+      for (int64_t i = at; i < at + count; i++) job->out[i] = job->a[i] + job->by[c];
   }
 }
 
@@ -68,6 +72,22 @@ void fk_combine_columns(const double *x, const double *a, const double *by, int6
                         double *out) {
   struct vectors_job job = {x, a, by, n, fk_pieces(n, ROWS), out};
   run(&job, t, threads, 3, add_blocks);
+}
+
+static void round_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {
+  const struct vectors_job *job = data;
+  for (int64_t block = first; block < end; block++) {
+    const int64_t c = block / job->blocks, row = block % job->blocks * ROWS, at = c * job->n + row;
+    const int64_t count = fk_smaller(ROWS, job->n - row);
+    const double middle = job->b[c], step = job->by[c];
+    for (int64_t i = at; i < at + count; i++) job->out[i] = rint((job->a[i] - middle) / step) * step + middle;
+  }
+}
+
+void fk_round_columns(const double *x, const double *middle, const double *step, int64_t n, int64_t t, int threads,
+                      double *out) {
+  struct vectors_job job = {x, middle, step, n, fk_pieces(n, ROWS), out};
+  run(&job, t, threads, 2, round_blocks);
 }
 
 static void slope_blocks(void *data, int64_t first, int64_t end, FK_UNUSED int slot) {

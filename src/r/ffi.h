@@ -39,6 +39,7 @@ SEXP ffi_sparse_kernels(SEXP rows, SEXP centres, SEXP first, SEXP count, SEXP ke
 SEXP ffi_row_loss(SEXP part, SEXP kind, SEXP f, SEXP y, SEXP u, SEXP control);
 SEXP ffi_row_loss_sum(SEXP kind, SEXP f, SEXP y, SEXP direction, SEXP length, SEXP weights, SEXP control);
 SEXP ffi_column_products(SEXP a, SEXP b, SEXP control);
+SEXP ffi_round_columns(SEXP x, SEXP middle, SEXP step, SEXP control);
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control);
 SEXP ffi_stretched_slopes(SEXP k, SEXP power, SEXP control);
 SEXP ffi_matrix_product(SEXP a, SEXP b, SEXP transposed, SEXP control);
@@ -47,6 +48,7 @@ SEXP ffi_store_kernels(SEXP handle, SEXP first, SEXP kernels);
 SEXP ffi_stored_normal(SEXP kernels, SEXP v, SEXP w, SEXP weights, SEXP chances, SEXP asked, SEXP control);
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control);
 SEXP ffi_ridge_paths(SEXP tasks, SEXP control);
+SEXP ffi_gradient_products(SEXP tasks, SEXP control);
 SEXP ffi_inverse(SEXP C, SEXP control);
 SEXP ffi_preconditioner(SEXP K, SEXP diagonal, SEXP ladder, SEXP rough, SEXP host, SEXP control);
 SEXP ffi_precondition(SEXP handle, SEXP weights, SEXP scale, SEXP lambda, SEXP progress);

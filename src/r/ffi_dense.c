@@ -1,7 +1,9 @@
-/* The .Call entry points of matrices: kernels as numbers, exact fits, and preconditioners. */
+/* The .Call entry points of matrices: kernels as numbers, exact fits and their gradients, and preconditioners. */
 #include <string.h>
 
 #include "../core/blocked.h"
+#include "../core/costs.h"
+#include "../core/gradients.h"
 #include "../core/preconditioner.h"
 #include "../core/ridge_path.h"
 
@@ -131,6 +133,44 @@ SEXP ffi_ridge_paths(SEXP tasks, SEXP control) {
   return lists;
 }
 
+/* A task, opened; the sums are an R object. */
+static SEXP open_gradients(SEXP task, struct r_terms *of, struct fk_gradients_spec *spec) {
+  const SEXP z = r_element(task, "z"), a = r_element(task, "a");
+  *of = open_terms(r_element(task, "sources"));
+  *spec = (struct fk_gradients_spec){.m = Rf_nrows(z), .d = Rf_ncols(z), .t = Rf_ncols(a)};
+  spec->z = r_numbers(z, (R_xlen_t)(spec->m * spec->d), "z");
+  spec->a = r_numbers(a, (R_xlen_t)(spec->m * spec->t), "a");
+  const double *slope = r_numbers(r_element(task, "slope"), 3, "slope");
+  spec->slope = (struct fk_slope){slope[0], slope[1], slope[2], Rf_asLogical(r_element(task, "absolute"))};
+  spec->full = Rf_asLogical(r_element(task, "full"));
+  return spec->full ? r_matrix(spec->d, spec->d, R_NilValue) : r_vector(spec->d);
+}
+
+/* tasks: each a list(sources, z, a, slope, absolute, full), slope: c(times, exponent, power); their sums. */
+SEXP ffi_gradient_products(SEXP tasks, SEXP control) {
+  struct r_call call = r_begin(control);
+  const R_xlen_t n = XLENGTH(tasks);
+  struct r_terms *of = (struct r_terms *)R_alloc((size_t)n, sizeof *of);
+  struct fk_gradients_spec *specs = (struct fk_gradients_spec *)R_alloc((size_t)n, sizeof *specs);
+  double **sums = (double **)R_alloc((size_t)n, sizeof *sums);
+  SEXP out = PROTECT(Rf_allocVector(VECSXP, n));
+  for (R_xlen_t i = 0; i < n; i++) {
+    SET_VECTOR_ELT(out, i, open_gradients(VECTOR_ELT(tasks, i), &of[i], &specs[i]));
+    sums[i] = REAL(VECTOR_ELT(out, i));
+  }
+  bool started = true;
+  for (R_xlen_t i = 0; i < n; i++) {
+    started = start_terms(&of[i], &call.err) && started;
+    specs[i].kernels = of[i].terms;
+  }
+  if (started) fk_gradient_products(specs, n, &call.opts, sums, &call.err);
+  for (R_xlen_t i = 0; i < n; i++) close_terms(&of[i]);
+
+  r_finish(&call.err);
+  UNPROTECT(1);
+  return out;
+}
+
 /* list(inverse, log_det) of a positive definite matrix, of which the lower triangle is read; log_det is NaN if a
  * factorisation fails. */
 SEXP ffi_inverse(SEXP C, SEXP control) {
@@ -143,7 +183,8 @@ SEXP ffi_inverse(SEXP C, SEXP control) {
   SET_VECTOR_ELT(list, 1, r_vector(1));
   double *lower = (double *)R_alloc((size_t)(n * n), sizeof *lower);
   const struct fk_dense A = fk_dense_of(lower, n, n), B = fk_dense_of(REAL(VECTOR_ELT(list, 0)), n, n);
-  const struct fk_blocked how = {&fk_dense_host, call.opts.threads, 0, {NULL, NULL}};
+  const struct fk_blocked how = {
+      n <= fk_costs.dense.alone ? &fk_dense_own : &fk_dense_host, call.opts.threads, 0, {NULL, NULL}};
   memset(lower, 0, sizeof *lower * (size_t)(n * n));
   for (int64_t j = 0; j < n; j++) memcpy(lower + j * n + j, from + j * n + j, sizeof *lower * (size_t)(n - j));
   fk_blocked_inverse(&how, &A, &B, REAL(VECTOR_ELT(list, 1)), &call.err);

@@ -29,11 +29,22 @@ SEXP ffi_column_products(SEXP a, SEXP b, SEXP control) {
 
 SEXP ffi_combine_columns(SEXP x, SEXP a, SEXP by, SEXP control) {
   R_xlen_t size = r_size(x, "x");
-  const double *to = r_numbers(x, size, "x"), *from = r_numbers(a, size, "a"),
+  const double *to = r_numbers(x, size, "x"), *from = Rf_isNull(a) ? NULL : r_numbers(a, size, "a"),
                *factors = r_numbers(by, Rf_ncols(x), "by");
   int threads = r_threads(control);
   SEXP out = PROTECT(r_matrix(Rf_nrows(x), Rf_ncols(x), R_NilValue));
   fk_combine_columns(to, from, factors, Rf_nrows(x), Rf_ncols(x), threads, REAL(out));
+  UNPROTECT(1);
+  return out;
+}
+
+SEXP ffi_round_columns(SEXP x, SEXP middle, SEXP step, SEXP control) {
+  R_xlen_t size = r_size(x, "x");
+  const double *from = r_numbers(x, size, "x"), *about = r_numbers(middle, Rf_ncols(x), "middle"),
+               *steps = r_numbers(step, Rf_ncols(x), "step");
+  int threads = r_threads(control);
+  SEXP out = PROTECT(r_matrix(Rf_nrows(x), Rf_ncols(x), R_NilValue));
+  fk_round_columns(from, about, steps, Rf_nrows(x), Rf_ncols(x), threads, REAL(out));
   UNPROTECT(1);
   return out;
 }

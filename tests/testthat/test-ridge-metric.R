@@ -143,19 +143,23 @@ test_that("the contest of candidates has the errors at held-out rows of the norm
 })
 
 test_that("the next metric is the mean outer product of the gradients of all outputs", {
-  x <- with_fixed_seed(matrix(stats::runif(60), 20), 5)
-  a <- with_fixed_seed(matrix(stats::rnorm(40), 20), 6)
+  n <- 140 # two blocks of rows
+  x <- with_fixed_seed(matrix(stats::runif(3 * n), n), 5)
+  a <- with_fixed_seed(matrix(stats::rnorm(2 * n), n), 6)
   root <- cbind(c(1, 0.2, 0), c(0.5, 2, 0.1), c(0, 0.3, 1.5))
-  for (kernel in list(kernel_spec("gaussian"), kernel_spec("powered_exponential", power = 1.4), kernel_spec("product_laplacian"))) {
+  kernels <- lapply(c("gaussian", "product_laplacian", "laplacian", "matern52", "matern32", "cauchy", "imq"), kernel_spec)
+  for (kernel in c(kernels, list(kernel_spec("powered_exponential", power = 1.4)))) {
     for (type in c("diagonal", if (has_directions(kernel)) "full")) {
       metric <- list(root = if (type == "full") root else diag(root), unit = 0.7, type = type)
       map <- \(x) metric_points(x, metric$root, metric$unit, cpu_run())
       values <- \(new) kernel_matrix_of(metric_sources(map(x), kernel), map(new), cpu_run()) %*% a
-      step <- \(k) 1e-6 * outer(rep(1, 20), 1:3 == k)
-      slopes <- vapply(1:3, \(k) as.vector(values(x + step(k)) - values(x - step(k))) / 2e-6, numeric(40))
+      step <- \(k) 1e-6 * outer(rep(1, n), 1:3 == k)
+      slopes <- vapply(1:3, \(k) as.vector(values(x + step(k)) - values(x - step(k))) / 2e-6, numeric(2 * n))
       M <- crossprod(slopes)
       if (type == "diagonal") M <- diag(diag(M))
-      found <- learnt_root(a, map(x), metric, list(kernel = kernel, power = 1), cpu_run())
+      fit <- list(a = a, z = map(x), metric = metric, entry = list(kernel = kernel, power = 1))
+      found <- learnt_roots(list(fit), cpu_run())[[1]]
+      expect_identical(learnt_roots(list(replace(fit, "a", list(a[, 1, drop = FALSE])), fit), cpu_run(threads = 2))[[2]], found)
       found <- if (type == "full") tcrossprod(found) else diag(found^2)
       expect_equal(found, 3 * M / sum(diag(M)), tolerance = 1e-6)
     }
