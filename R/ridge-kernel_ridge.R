@@ -346,7 +346,7 @@ most_centers <- function(rows, spec, outputs, run) {
 # Centres, and pairs of rows and centres. Newton's method factorises the matrix of the centres several times, and takes
 # more iterations, for each output. Those of more than two classes multiply kernels that are kept.
 CENTERS_IN_SECONDS <- list(
-  cpu = list(squared = c(6000, 1.5e8), classes = c(3000, 1.5e8), others = c(4000, 3.75e7)),
+  cpu = list(squared = c(6000, 1.5e8), classes = c(3000, 1e9), others = c(4000, 3.75e7)),
   cuda = list(squared = c(20000, 2e9), classes = c(4500, 2e9), others = c(13333, 5e8))
 )
 
