@@ -14,15 +14,15 @@
 #include "pool.h"
 #include "threads.h"
 
-/* Rows of a block; columns of a product, unless one function has more; the most parts of a task, and numbers of
- * the sums of all its parts. */
+/* Rows of a block; columns of a product; the most parts of a task, and numbers of the sums of all its parts. */
 enum { ROWS = 128, COLUMNS = 128, PARTS = 32, NUMBERS = 10000000 };
 
 struct gradients_task {
   const struct fk_gradients_spec *spec;
-  int64_t parts, blocks;  /* blocks of a part */
-  int64_t size, group;    /* numbers of its sums; functions at a time */
-  double *centred, *sums; /* m x d: z about its mean; parts x size */
+  int64_t parts, blocks;      /* blocks of a part */
+  int64_t size;               /* numbers of its sums */
+  int64_t group, coordinates; /* functions, and coordinates of these, at a time */
+  double *centred, *sums;     /* m x d: z about its mean; parts x size */
 };
 
 struct gradients_job {
@@ -30,21 +30,24 @@ struct gradients_job {
   int64_t n;
   struct fk_opts opts; /* of a thread: it asks nobody */
   struct fk_scratch rooms;
-  int64_t kernels, columns, products; /* numbers of the parts of a room */
+  int64_t kernels, columns, functions, gradients; /* numbers of the parts of a room */
   struct fk_error *errors;
 };
 
-/* Memory for a block: its slopes, m x rows, twice if signs change them; the columns; products, and gradients with
- * a row for each function and row. */
+/* Memory for a block: its slopes, m x rows, and these with signs; columns, and their products; sums of functions;
+ * and gradients, with a row for each function and row. */
 struct gradients_room {
-  double *slopes, *changed, *columns, *products, *gradients;
+  double *slopes, *changed, *columns, *products, *sums, *gradients;
 };
 
 static struct gradients_room room_of(const struct gradients_job *job, int slot) {
-  double *at = fk_scratch_at(&job->rooms, slot);
-  return (struct gradients_room){at, at + job->kernels, at + 2 * job->kernels,
-                                 at + 2 * job->kernels + job->columns,
-                                 at + 2 * job->kernels + job->columns + job->products};
+  struct gradients_room room = {.slopes = fk_scratch_at(&job->rooms, slot)};
+  room.changed = room.slopes + job->kernels;
+  room.columns = room.changed + job->kernels;
+  room.products = room.columns + job->columns;
+  room.sums = room.products + ROWS * COLUMNS;
+  room.gradients = room.sums + ROWS * job->functions;
+  return room;
 }
 
 static void make_slopes(const struct fk_slope *slope, int64_t n, double *k) {
@@ -58,31 +61,41 @@ static void make_slopes(const struct fk_slope *slope, int64_t n, double *k) {
   }
 }
 
+/* Columns a_c z_k of `count` functions a and coordinates k .. k + some - 1. */
+static void fill_columns(const struct gradients_task *task, const double *a, int64_t count, int64_t k,
+                         int64_t some, double *columns) {
+  const int64_t m = task->spec->m;
+  for (int64_t i = 0; i < count * some; i++) {
+    const double *of = a + i / some * m, *z = task->centred + (k + i % some) * m;
+    double *to = columns + i * m;
+    for (int64_t j = 0; j < m; j++) to[j] = of[j] * z[j];
+  }
+}
+
 /* The gradients of functions first .. first + count - 1 at the rows of a block: column k has that of the rows for
  * one function after the other. */
 static enum fk_status by_differences(const struct gradients_task *task, const struct gradients_room *room,
                                      int64_t row, int64_t rows, int64_t first, int64_t count,
                                      struct fk_error *err) {
   const int64_t m = task->spec->m, d = task->spec->d;
-  for (int64_t c = 0; c < count; c++) {
-    const double *a = task->spec->a + (first + c) * m;
-    memcpy(room->columns + c * m, a, sizeof *a * (size_t)m);
-    for (int64_t k = 0; k < d; k++) {
-      double *to = room->columns + (count + c * d + k) * m;
-      const double *z = task->centred + k * m;
-      for (int64_t i = 0; i < m; i++) to[i] = a[i] * z[i];
-    }
-  }
-  const struct fk_dense G = fk_dense_of(room->slopes, m, rows), B = fk_dense_of(room->columns, m, count * (d + 1)),
-                        S = fk_dense_of(room->products, rows, count * (d + 1));
-  enum fk_status status = fk_host.gemm(1, FK_TRANSPOSED, 1, &G, &B, 0, &S, err);
-  for (int64_t c = 0; c < count && !status; c++)
-    for (int64_t k = 0; k < d; k++) {
-      const double *all = room->products + c * rows, *times = room->products + (count + c * d + k) * rows,
+  const double *a = task->spec->a + first * m;
+  const struct fk_dense G = fk_dense_of(room->slopes, m, rows), A = fk_dense_of(a, m, count),
+                        S = fk_dense_of(room->sums, rows, count);
+  enum fk_status status = fk_host.gemm(1, FK_TRANSPOSED, 1, &G, &A, 0, &S, err);
+  for (int64_t begin = 0; begin < d && !status; begin += task->coordinates) {
+    const int64_t some = fk_smaller(task->coordinates, d - begin);
+    const struct fk_dense B = fk_dense_of(room->columns, m, count * some),
+                          P = fk_dense_of(room->products, rows, count * some);
+    fill_columns(task, a, count, begin, some, room->columns);
+    status = fk_host.gemm(1, FK_TRANSPOSED, 1, &G, &B, 0, &P, err);
+    for (int64_t i = 0; i < count * some; i++) {
+      const int64_t c = i / some, k = begin + i % some;
+      const double *sums = room->sums + c * rows, *products = room->products + i * rows,
                    *z = task->centred + k * m + row;
       double *to = room->gradients + (k * count + c) * rows;
-      for (int64_t i = 0; i < rows; i++) to[i] = times[i] - z[i] * all[i];
+      for (int64_t j = 0; j < rows; j++) to[j] = products[j] - z[j] * sums[j];
     }
+  }
   return status;
 }
 
@@ -109,7 +122,7 @@ static enum fk_status add_products(const struct gradients_task *task, const doub
                                    double *sums, struct fk_error *err) {
   const int64_t d = task->spec->d;
   const struct fk_dense g = fk_dense_of(gradients, n, d), M = fk_dense_of(sums, d, d);
-  if (task->spec->full) return fk_host.gemm(1, FK_TRANSPOSED, 1, &g, &g, 1, &M, err);
+  if (task->spec->full) return fk_host.gemm(1, FK_TRANSPOSED | FK_HOST_LOWER, 1, &g, &g, 1, &M, err);
   for (int64_t k = 0; k < d; k++) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += gradients[k * n + i] * gradients[k * n + i];
@@ -159,7 +172,8 @@ static enum fk_status open_task(struct gradients_task *task, int threads, struct
   task->size = spec->full ? d * d : d;
   task->blocks = fk_pieces(blocks, fk_larger(1, fk_smaller(PARTS, NUMBERS / task->size)));
   task->parts = fk_pieces(blocks, task->blocks);
-  task->group = fk_smaller(spec->t, fk_larger(1, COLUMNS / (d + 1)));
+  task->group = fk_smaller(spec->t, fk_larger(1, COLUMNS / d));
+  task->coordinates = fk_smaller(d, COLUMNS);
   task->sums = calloc((size_t)(task->parts * task->size), sizeof *task->sums);
   task->centred = fk_aligned_alloc(sizeof *task->centred * (size_t)(m * d));
   if (!task->sums || !task->centred) return fk_no_memory(err, 0, "gradients");
@@ -180,11 +194,13 @@ static enum fk_status run(struct gradients_job *job, const struct fk_opts *opts,
     units += task->parts;
     work += (double)m * (double)m * (double)(task->spec->t * (d + 1) + d + 40);
     job->kernels = fk_larger(job->kernels, m * rows);
-    job->columns = fk_larger(job->columns, m * task->group * (d + 1));
-    job->products = fk_larger(job->products, rows * task->group * (d + 1));
+    job->columns = fk_larger(job->columns, m * task->group * task->coordinates);
+    job->functions = fk_larger(job->functions, task->group);
+    job->gradients = fk_larger(job->gradients, rows * task->group * d);
   }
   const struct fk_loop loop = fk_loop_of(opts->threads, units, work / (double)units);
-  const size_t numbers = (size_t)(2 * job->kernels + job->columns + 2 * job->products);
+  const size_t numbers =
+      (size_t)(2 * job->kernels + job->columns + ROWS * (COLUMNS + job->functions) + job->gradients);
   job->errors = calloc((size_t)loop.threads, sizeof *job->errors);
   if (!job->errors || !fk_scratch_init(&job->rooms, loop.threads, numbers * sizeof(double)))
     return fk_no_memory(err, 0, "gradients");
@@ -195,6 +211,15 @@ static enum fk_status run(struct gradients_job *job, const struct fk_opts *opts,
       status = err->status;
     }
   return status;
+}
+
+static void add_up(const struct gradients_task *task, double *out) {
+  const int64_t d = task->spec->d;
+  memset(out, 0, sizeof *out * (size_t)task->size);
+  for (int64_t part = 0; part < task->parts; part++)
+    for (int64_t k = 0; k < task->size; k++) out[k] += task->sums[part * task->size + k];
+  for (int64_t k = 0; k < d && task->spec->full; k++)
+    for (int64_t l = k + 1; l < d; l++) out[k + l * d] = out[l + k * d];
 }
 
 enum fk_status fk_gradient_products(const struct fk_gradients_spec *specs, int64_t n, const struct fk_opts *opts,
@@ -209,13 +234,9 @@ enum fk_status fk_gradient_products(const struct fk_gradients_spec *specs, int64
   }
   if (!status) status = run(&job, opts, err);
   for (int64_t i = 0; i < n && job.tasks; i++) {
-    struct gradients_task *task = &job.tasks[i];
-    for (int64_t k = 0; k < task->size && !status; k++) {
-      outs[i][k] = 0;
-      for (int64_t part = 0; part < task->parts; part++) outs[i][k] += task->sums[part * task->size + k];
-    }
-    free(task->sums);
-    fk_aligned_free(task->centred);
+    if (!status) add_up(&job.tasks[i], outs[i]);
+    free(job.tasks[i].sums);
+    fk_aligned_free(job.tasks[i].centred);
   }
   fk_scratch_free(&job.rooms);
   free(job.errors);

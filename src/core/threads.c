@@ -155,7 +155,7 @@ enum fk_status fk_chunks_run(struct fk_chunks *c, int threads, int64_t n, int64_
   enum fk_status status = FK_STATUS_OK;
   struct part_of_loop part = {body, data, 0};
   for (int64_t to; part.from < n && !status; part.from = to) {
-    to = fk_smaller(n, part.from + c->size);
+    to = fk_smaller(n, part.from + fk_larger(c->size, threads * step)); /* each thread has some */
     fk_parallel_for(threads, to - part.from, step, do_part, &part);
     status = fk_chunks_done(c, to - part.from, err);
   }
