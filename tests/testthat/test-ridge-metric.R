@@ -65,6 +65,14 @@ test_that("metrics that were learnt on some rows go on with more rows, and are k
   expect_length(trails[[1]], SECOND_ROUNDS + 1)
 })
 
+test_that("the first two trails of the portfolio have metrics of two types", {
+  trail <- \(metric, error) list(list(entry = list(metric = metric), error = error))
+  trails <- list(trail("full", 3), trail("full", 1), trail("diagonal", 4), trail("full", 2))
+  expect_identical(order_of_trails(trails), c(2L, 3L, 4L, 1L))
+  expect_identical(order_of_trails(trails[c(1, 4)]), 2:1)
+  expect_length(order_of_trails(list()), 0)
+})
+
 test_that("errors at held-out rows are those of fits to the other rows, of several responses", {
   train <- metric_rows(90)
   y <- cbind(train$y, train$x[, 1])
