@@ -39,7 +39,7 @@ metric_points <- function(x, root, unit, run) {
 }
 
 # The roots of the next metrics of `fits`, each a list(a, z, metric, entry): coefficients `a` (m x t) at the points z of the
-# `metric` of an `entry`. NULL where the gradient is 0 everywhere. Gradients of all fits are computed side by side.
+# `metric` of an `entry`. NULL where the gradient is 0 everywhere or not finite. Gradients of all fits are computed side by side.
 learnt_roots <- function(fits, run) {
   if (length(fits) == 0) return(list())
   products <- .Call(ffi_gradient_products, lapply(fits, gradients_task), run)
