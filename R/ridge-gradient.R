@@ -10,12 +10,12 @@
 # `form`: that of struct fk_slope (src/core/gradients.h), c(times, exponent, power).
 SLOPES <- list(
   gaussian = \(p) list(kernel = kernel_spec("gaussian"), scale = 1, times = 1),
-  laplacian = \(p) list(of = \(k, run) stretched_slope(k, 1, run), form = c(0, 0, 1)),
-  powered_exponential = \(p) list(of = \(k, run) stretched_slope(k, p[["power"]], run), form = c(0, 0, p[["power"]])),
+  laplacian = \(p) slope_of_power(1),
+  powered_exponential = \(p) slope_of_power(p[["power"]]),
   matern32 = \(p) list(kernel = kernel_spec("laplacian"), scale = sqrt(1 / 3), times = 3),
   matern52 = \(p) list(kernel = kernel_spec("matern32"), scale = sqrt(3 / 5), times = 5 / 3),
-  cauchy = \(p) list(of = \(k, run) 2 * k^2, form = c(2, 2, 0)),
-  imq = \(p) list(of = \(k, run) k^3, form = c(1, 3, 0)),
+  cauchy = \(p) slope_of_values(2, 2),
+  imq = \(p) slope_of_values(1, 3),
   linear = \(p) list(times = p[["gamma"]]),
   polynomial = \(p) {
     if (p[["degree"]] == 1) return(list(times = p[["gamma"]]))
@@ -24,6 +24,10 @@ SLOPES <- list(
   },
   sigmoid = \(p) list(of = \(k, run) p[["gamma"]] * (1 - k^2))
 )
+
+# The slope of exp(-r^power), and one that is `times` a power of the kernel.
+slope_of_power <- function(power) list(of = \(k, run) stretched_slope(k, power, run), form = c(0, 0, power))
+slope_of_values <- function(times, exponent) list(of = \(k, run) times * k^exponent, form = c(times, exponent, 0))
 
 # power r^(power - 2) k for k = exp(-r^power), and 0 at a centre (up to rounding), where the mean of the derivative over
 # directions is 0.

@@ -14,8 +14,8 @@ on_halves <- function(points, L, run, step = HALVES_STEP[["single"]]) {
   step <- step / (sqrt(log2(exp(1)) * (1 + ceiling(ncol(points) / 16) * 2 * 0.45 * 2^-24)))
   middle <- colMeans(points)
   if (any(L[lower.tri(L)] != 0)) {
-    u <- t(forwardsolve(L, t(points) - middle))
-    moved <- t(L %*% t(round_columns(u, 0 * middle, rep(step, ncol(u)), run)) + middle)
+    u <- forwardsolve(L, t(points) - middle)
+    moved <- t(L %*% round_columns(u, rep(0, ncol(u)), rep(step, ncol(u)), run) + middle)
   } else {
     moved <- round_columns(points, middle, step * diagonal(L), run)
   }

@@ -26,11 +26,10 @@ read_response <- function(y, n, arg, binary) {
   if (NCOL(y) == 0) stop_argument(arg, "must have at least one column: found none")
   names <- colnames(y)
   if (!is.null(names)) names <- ifelse(nzchar(names), names, paste0("y", seq_along(names)))
-  named <- if (!is.null(names)) list(NULL, names)
-  plain <- c(list(dim = dim(y)), if (!is.null(names)) list(dimnames = named))
+  named <- if (!is.null(names)) list(dimnames = list(NULL, names))
   # a large matrix is not copied
-  as_it_is <- is.double(y) && is.matrix(y) && identical(attributes(y), plain)
-  numbers <- if (as_it_is) y else matrix(as.double(y), NROW(y), NCOL(y), dimnames = named)
+  as_it_is <- is.double(y) && is.matrix(y) && identical(attributes(y), c(list(dim = dim(y)), named))
+  numbers <- if (as_it_is) y else matrix(as.double(y), NROW(y), NCOL(y), dimnames = named$dimnames)
   check_finite(numbers, arg)
   list(y = numbers, classes = NULL, outputs = names, binary = FALSE)
 }

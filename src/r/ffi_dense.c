@@ -48,6 +48,13 @@ static bool start_terms(struct r_terms *of, struct fk_error *err) {
 static void close_terms(const struct r_terms *of) {
   for (int i = 0; i < of->terms.n; i++) r_close(&of->opened[i]);
 }
+static bool start_all(struct r_terms *of, R_xlen_t n, struct fk_error *err) {
+  for (R_xlen_t i = 0; i < n; i++) start_terms(&of[i], err);
+  return err->status == FK_STATUS_OK;
+}
+static void close_all(const struct r_terms *of, R_xlen_t n) {
+  for (R_xlen_t i = 0; i < n; i++) close_terms(&of[i]);
+}
 
 /* y: points, or a list of them for each part of a sum; NULL: the sources. */
 SEXP ffi_kernel_matrix(SEXP sources, SEXP y, SEXP control) {
@@ -119,13 +126,10 @@ SEXP ffi_ridge_paths(SEXP tasks, SEXP control) {
     SET_VECTOR_ELT(lists, i, Rf_mkNamed(VECSXP, names));
     outs[i] = open_path(VECTOR_ELT(tasks, i), &of[i], &specs[i], VECTOR_ELT(lists, i));
   }
-  bool started = true;
-  for (R_xlen_t i = 0; i < n; i++) {
-    started = start_terms(&of[i], &call.err) && started;
-    specs[i].kernels = of[i].terms;
-  }
+  const bool started = start_all(of, n, &call.err);
+  for (R_xlen_t i = 0; i < n; i++) specs[i].kernels = of[i].terms;
   if (started) fk_ridge_paths(specs, n, &call.opts, outs, &call.err);
-  for (R_xlen_t i = 0; i < n; i++) close_terms(&of[i]);
+  close_all(of, n);
 
   r_finish(&call.err);
   for (R_xlen_t i = 0; i < n; i++) SET_VECTOR_ELT(VECTOR_ELT(lists, i), 4, Rf_mkString(outs[i].backend));
@@ -158,13 +162,10 @@ SEXP ffi_gradient_products(SEXP tasks, SEXP control) {
     SET_VECTOR_ELT(out, i, open_gradients(VECTOR_ELT(tasks, i), &of[i], &specs[i]));
     sums[i] = REAL(VECTOR_ELT(out, i));
   }
-  bool started = true;
-  for (R_xlen_t i = 0; i < n; i++) {
-    started = start_terms(&of[i], &call.err) && started;
-    specs[i].kernels = of[i].terms;
-  }
+  const bool started = start_all(of, n, &call.err);
+  for (R_xlen_t i = 0; i < n; i++) specs[i].kernels = of[i].terms;
   if (started) fk_gradient_products(specs, n, &call.opts, sums, &call.err);
-  for (R_xlen_t i = 0; i < n; i++) close_terms(&of[i]);
+  close_all(of, n);
 
   r_finish(&call.err);
   UNPROTECT(1);
