@@ -197,8 +197,13 @@ read_columns <- function(fit, terms, data, variables, na.action, arg) {
     error = \(e) stop_argument(arg, "could not be evaluated in the formula: ", shorten(conditionMessage(e), 300))
   )
   made <- with_numbers(made, attr(terms, "dataClasses"), arg)
-  for (name in names(fit$xlevels)) made[[name]] <- known_levels(made[[name]], fit$xlevels[[name]], name, arg)
-  design <- stats::model.matrix(terms, made, contrasts.arg = fit$contrasts)
+  contrasts <- fit$contrasts
+  for (name in names(fit$xlevels)) {
+    levels <- fit$xlevels[[name]]
+    made[[name]] <- known_levels(made[[name]], levels, name, terms, arg)
+    if (nlevels(made[[name]]) > length(levels)) contrasts[[name]] <- with_mean_contrast(levels, contrasts[[name]])
+  }
+  design <- stats::model.matrix(terms, made, contrasts.arg = contrasts)
   list(points = without_constant(design), offset = stats::model.offset(made), frame = made)
 }
 
@@ -223,16 +228,28 @@ with_numbers <- function(frame, classes, arg) {
   frame
 }
 
-known_levels <- function(x, levels, name, arg) {
+# A factor with the levels of the fit. Levels that the fit has not seen become one more, which is last.
+known_levels <- function(x, levels, name, terms, arg) {
   found <- as.character(x)
   other <- setdiff(found, c(levels, NA))
-  if (length(other) > 0) {
-    stop_argument(
-      arg, "must have the categories of the fit in ", quote_names(name), ", ", quote_some(levels), ": found ",
-      quote_some(other)
-    )
+  if (length(other) == 0) return(factor(found, levels = levels, ordered = is.ordered(x)))
+  # without its main effect a factor may have a column for each level, also for the last one
+  if (any(attr(terms, "factors")[name, ] == 2)) {
+    stop_argument(arg, "must have the categories of the fit in ", quote_names(name), ": found ", quote_some(other))
   }
-  factor(found, levels = levels, ordered = is.ordered(x))
+  warn_user(
+    "level", "The fit has no rows with ", quote_names(name), " = ", quote_some(other),
+    ". Such rows are predicted as if they were between all levels of the fit."
+  )
+  last <- make.unique(c(levels, "other"))[length(levels) + 1]
+  factor(replace(found, found %in% other, last), levels = c(levels, last))
+}
+
+# The contrasts of levels of the fit, and of one more the mean of these.
+with_mean_contrast <- function(levels, contrasts) {
+  known <- factor(levels, levels = levels)
+  stats::contrasts(known) <- contrasts
+  rbind(stats::contrasts(known), colMeans(stats::contrasts(known)))
 }
 
 quote_some <- function(texts, most = 5) {

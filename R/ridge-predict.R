@@ -5,7 +5,8 @@
 #'
 #' @param object A fit from [kernel_ridge()].
 #' @param newdata New rows: a matrix or data frame with the columns of the fit, matched by name where both have names; a
-#'   data frame with the variables of the formula, for a fit by formula. Missing: the rows of the fit.
+#'   data frame with the variables of the formula, for a fit by formula. Unseen levels of a factor are taken as the
+#'   mean of its levels, with a warning. Missing: the rows of the fit.
 #' @param type What to predict.
 #'   - `"response"` (default): the mean of the response, or its quantiles, a column for each level; for a factor the
 #'     class. For logistic loss with two numbers or logical values it is the probability of the larger one, as in
@@ -13,9 +14,8 @@
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
-#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel without derivative at its
-#'     centre, such as the Laplacian, contributes 0 there; the product Laplacian in each column where the two points are
-#'     equal.
+#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A Laplacian kernel contributes 0
+#'     at its centre, a product Laplacian in each column where the two points are equal.
 #'   - `"terms"`: for a formula with `k()`, the effect of each term minus its mean over the centres, a matrix with the
 #'     attribute `"constant"`.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.
@@ -23,7 +23,7 @@
 #' @param interval,level `"confidence"`: intervals of the fitted function. `"prediction"`: intervals of responses of
 #'   weight 1. Their probability is `level` (default 0.95), as in [stats::predict.lm()]. `"conformal"`: the same without
 #'   a model of the errors, for squared loss and several quantiles. See Details.
-#' @param na.action What to do with rows of `newdata` that have missing values: [stats::na.pass()] (default) predicts
+#' @param na.action Rows of `newdata` with missing values: [stats::na.pass()] (default) predicts
 #'   `NA`, [stats::na.omit()] drops the rows, [stats::na.fail()] is an error. For the rows of the fit its own
 #'   `na.action` counts: rows dropped by [stats::na.exclude()] are `NA` in the result.
 #' @param control A [flash_control()] for this prediction. Settings that are not given are those of the fit.
@@ -31,8 +31,7 @@
 #'   the values stay on the workers, as a [flash_data()]; classes are given by their numbers.
 #' @param parm Numbers of rows of the fit, or new rows in any form that `newdata` takes. Missing: all rows of the fit.
 #'   `"linear"`: the coefficients of the linear terms of a formula with `k()`.
-#' @param ... For `confint()`: further arguments of `predict()`, such as `offset`. For `predict()`: not used; anything
-#'   here is an error.
+#' @param ... For `confint()`: further arguments of `predict()`. For `predict()`: must be empty.
 #' @details
 #' **Standard errors** are those of the Bayesian model behind the fit (see [ridge-methods]). Let k be the kernels of a
 #' new point x at the centres, W the weights and \eqn{\sigma}{sigma} the estimate of [sigma()][ridge-methods]. The

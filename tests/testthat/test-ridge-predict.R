@@ -56,12 +56,16 @@ test_that("one row and no rows are enough", {
   expect_length(predict(cars_fit, data.frame(wt = NA_real_, hp = 1), se.fit = TRUE)$se.fit, 1)
 })
 
-test_that("levels that the fit does not know are an error with their names", {
-  fit <- kernel_ridge(mpg ~ wt + cyl, data = transform(mtcars, cyl = factor(cyl)), bandwidth = 1, lambda = 1e-2)
-  expect_error(predict(fit, data.frame(wt = 3, cyl = "5")), '`cyl`, "4", "6", "8": found "5"', class = "flashkernel_error_argument")
-  as_text <- predict(fit, data.frame(wt = 3, cyl = c("8", NA)))
-  expect_equal(as_text[1], predict(fit, data.frame(wt = 3, cyl = factor("8"))))
-  expect_identical(is.na(as_text), c(FALSE, TRUE))
+test_that("a level that the fit has not seen is taken as the mean of its levels, with a warning", {
+  cars <- transform(mtcars, cyl = factor(cyl))
+  fit <- kernel_ridge(mpg ~ wt + cyl, data = cars, bandwidth = 1, lambda = 1e-2)
+  new <- data.frame(wt = 3, cyl = c("5", "8", NA))
+  expect_warning(found <- predict(fit, new), '`cyl` = "5"', class = "flashkernel_warning_level")
+  columns <- kernel_ridge(model.matrix(~ wt + cyl, cars)[, -1], cars$mpg, bandwidth = 1, lambda = 1e-2)
+  expect_equal(found, c(predict(columns, rbind(c(3, 1 / 3, 1 / 3), c(3, 0, 1))), NA), ignore_attr = TRUE)
+  expect_equal(found[2], predict(fit, data.frame(wt = 3, cyl = factor("8"))))
+  slopes <- kernel_ridge(mpg ~ wt:cyl, data = cars, bandwidth = 1, lambda = 1e-2)
+  expect_error(predict(slopes, new), '`cyl`: found "5"', class = "flashkernel_error_argument")
 })
 
 test_that("an offset of the formula is found in newdata, and may be missing there", {
