@@ -62,11 +62,12 @@ choose_plainly <- function(sample, spec, run) {
   chosen
 }
 
-first_of_sample <- function(sample, rows) {
-  first <- seq_len(min(nrow(sample$y), rows))
-  sample$points <- sample$points[first, , drop = FALSE]
-  sample$y <- sample$y[first, , drop = FALSE]
-  sample$own <- lapply(sample$own, \(x) if (!is.null(x)) x[first, , drop = FALSE])
+first_of_sample <- function(sample, rows) some_of_sample(sample, seq_len(min(nrow(sample$y), rows)))
+
+some_of_sample <- function(sample, rows) {
+  sample$points <- sample$points[rows, , drop = FALSE]
+  sample$y <- sample$y[rows, , drop = FALSE]
+  sample$own <- lapply(sample$own, \(x) if (!is.null(x)) x[rows, , drop = FALSE])
   sample
 }
 

@@ -89,6 +89,21 @@ test_that("noise does not look like relevance where columns are many: a learnt m
   expect_lt(stats::sd(predict(kernel_ridge(x, y), x)), 0.8 * stats::sd(y))
 })
 
+test_that("noise does not look like relevance to the likelihood where columns are many: it is judged at other rows", {
+  of <- new.env()
+  keep <- bquote(assign("judged", c(get("judged", .(of)), judged), .(of)))
+  suppressMessages(trace("pick_simplest", keep, print = FALSE, where = asNamespace("flashkernel")))
+  on.exit(suppressMessages(untrace("pick_simplest", where = asNamespace("flashkernel"))))
+  least <- vapply(1:4, \(seed) {
+    of$judged <- NULL
+    rows <- with_fixed_seed(matrix(stats::rnorm(900), 100), seed)
+    kernel_ridge(rows[, -9], rows[, 9], control = flash_control(threads = 2))
+    by_column <- Filter(\(one) one$metric$type == "none" && length(unique(one$metric$root)) > 1, of$judged)
+    min(vapply(by_column, `[[`, 0, "error"))
+  }, 0)
+  expect_gt(mean(least), 1)
+})
+
 test_that("a fit does not depend on the order of the rows, or on R's random numbers unless they are asked for", {
   replace_in_package("SAMPLE_ROWS", 100)
   train <- metric_rows(190)
