@@ -235,7 +235,10 @@ known_levels <- function(x, levels, name, terms, arg) {
   if (length(other) == 0) return(factor(found, levels = levels, ordered = is.ordered(x)))
   # without its main effect a factor may have a column for each level, also for the last one
   if (any(attr(terms, "factors")[name, ] == 2)) {
-    stop_argument(arg, "must have the categories of the fit in ", quote_names(name), ": found ", quote_some(other))
+    stop_argument(
+      arg, "must have the categories of the fit in ", quote_names(name), ": found ", quote_some(other),
+      ". With the main effect of ", quote_names(name), " in the formula, other categories are predicted."
+    )
   }
   warn_user(
     "level", "The fit has no rows with ", quote_names(name), " = ", quote_some(other),

@@ -14,8 +14,8 @@
 #'   - `"link"`: the fitted function; for logistic loss the log odds of the second class, or a column for each of more
 #'     classes.
 #'   - `"class"`: the class. `"prob"`: for logistic loss, a matrix of probabilities with a column for each class.
-#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A Laplacian kernel contributes 0
-#'     at its centre, a product Laplacian in each column where the two points are equal.
+#'   - `"gradient"`: the exact derivatives of the fitted function in each column. A kernel without derivative at its
+#'     centre contributes 0 there, a product Laplacian in each column where the two points are equal.
 #'   - `"terms"`: for a formula with `k()`, the effect of each term minus its mean over the centres, a matrix with the
 #'     attribute `"constant"`.
 #' @param offset The offset of the new rows, for fits with one. The offset of a formula is found in `newdata`.

@@ -1,6 +1,6 @@
 # Limits what may not grow without a decision: lines of R, src and tests, exported functions, help pages, and the length
 # of an R function. Prints the sizes, and exits with 1 if one exceeds its limit. Lower a limit whenever possible.
-LIMITS <- c(R = 39910, src = 52020, tests = 30035, exports = 45, `help pages` = 60, `lines of a function in R` = 50)
+LIMITS <- c(R = 39912, src = 52020, tests = 30035, exports = 45, `help pages` = 60, `lines of a function in R` = 50)
 
 lines_in <- function(pattern, folder) {
   files <- list.files(folder, pattern, recursive = TRUE, full.names = TRUE)
