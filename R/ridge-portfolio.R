@@ -228,7 +228,7 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
   rows <- \(of) list(x = x[of, , drop = FALSE], y = y[of, , drop = FALSE])
   given <- c(rows(train), list(held = if (length(train) < nrow(x)) rows(-train)))
   trails <- search_portfolio(given, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run)
-  fixed_of <- \(sample, effort = 1) lapply(if (has_plain) unlearnt_choices(sample, spec, run, effort), \(found) {
+  fixed_of <- \(sample) lapply(if (has_plain) unlearnt_choices(sample, spec, run), \(found) {
     c(found, list(root = spread / rep_len(found$bandwidth, length(spread))))
   })
   fixed <- fixed_of(sample)
@@ -240,7 +240,7 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
   } else {
     samples <- lapply(folds, \(fold) rows(fold$kept))
     each_fixed <- lapply(folds, \(fold) {
-      found <- if (nrow(x) < FOLD_ROWS_BY_COLUMN * ncol(x)) fixed_of(some_of_sample(sample, fold$kept), FOLD_EFFORT)
+      found <- if (nrow(x) < FOLD_ROWS_BY_COLUMN * ncol(x)) fixed_of(some_of_sample(sample, fold$kept))
       # the rows of a fold may be too few for a bandwidth of each column
       if (length(found) == length(fixed)) found else fixed
     })
@@ -256,10 +256,9 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
 }
 
 # With fewer rows for each column, bandwidths that maximise the likelihood of rows look much better there than elsewhere. So each
-# fold chooses them without the rows held out, in half of the steps: with 12 rows for each column errors are 0.98 times as large,
-# with 28 nothing changes (NOTES.md).
+# fold chooses them without the rows held out: with 12 rows for each column errors are 0.98 times as large, with 28 nothing
+# changes (NOTES.md).
 FOLD_ROWS_BY_COLUMN <- 20
-FOLD_EFFORT <- 0.5
 
 # For each choice that is fixed and each entry its trails in all samples. `fixed`: the choices of each sample.
 follow_again <- function(samples, fixed, entries, noise, have_more, run) {
@@ -273,9 +272,9 @@ follow_again <- function(samples, fixed, entries, noise, have_more, run) {
 
 # Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
 # likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
-# bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there.
-# `effort`: how many times these steps are taken.
-unlearnt_choices <- function(sample, spec, run, effort) {
+# bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there. Twice
+# as many steps fit these rows better, and no others (NOTES.md).
+unlearnt_choices <- function(sample, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
   kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
   spec$kernel <- kernels[[1]]
@@ -284,13 +283,14 @@ unlearnt_choices <- function(sample, spec, run, effort) {
   start$kernel <- spec$kernel
   if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(list(start))
   Reduce(\(last, kernel) {
-    steps <- if (identical(last, start)) FINE_STEPS else LATER_STEPS
-    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", effort * steps)
+    steps <- if (identical(last, start)) FIRST_STEPS else LATER_STEPS
+    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", steps)
   }, kernels, start, accumulate = TRUE)
 }
 
 LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
-LATER_STEPS <- 20
+FIRST_STEPS <- 20
+LATER_STEPS <- 10
 LIKELIHOOD_ROWS <- 300
 
 # The fits with bandwidths that were chosen on a part of a sample, `fixed`, each to its own sample, as trails of one candidate.
