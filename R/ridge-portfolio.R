@@ -241,7 +241,7 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
     samples <- lapply(folds, \(fold) rows(fold$kept))
     each_fixed <- lapply(folds, \(fold) {
       found <- if (nrow(x) < FOLD_ROWS_BY_COLUMN * ncol(x)) fixed_of(some_of_sample(sample, fold$kept))
-      # the rows of a fold may be too few for a bandwidth of each column
+      # with less than 10 rows for each column a fold has too few of them to choose, and the choice of all rows is judged
       if (length(found) == length(fixed)) found else fixed
     })
     refits <- follow_again(samples, each_fixed, entries, noise, length(train) > FIRST_ROWS, run)
