@@ -228,7 +228,8 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
   rows <- \(of) list(x = x[of, , drop = FALSE], y = y[of, , drop = FALSE])
   given <- c(rows(train), list(held = if (length(train) < nrow(x)) rows(-train)))
   trails <- search_portfolio(given, portfolio_entries(spec$kernel, spec$metric), finalists, noise, run)
-  fixed_of <- \(sample) lapply(if (has_plain) unlearnt_choices(sample, spec, run), \(found) {
+  by_column <- ncol(x) <= min(nrow(x), LIKELIHOOD_ROWS) / ROWS_BY_COLUMN
+  fixed_of <- \(sample) lapply(if (has_plain) unlearnt_choices(sample, by_column, spec, run), \(found) {
     c(found, list(root = spread / rep_len(found$bandwidth, length(spread))))
   })
   fixed <- fixed_of(sample)
@@ -241,8 +242,7 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
     samples <- lapply(folds, \(fold) rows(fold$kept))
     each_fixed <- lapply(folds, \(fold) {
       found <- if (nrow(x) < FOLD_ROWS_BY_COLUMN * ncol(x)) fixed_of(some_of_sample(sample, fold$kept))
-      # with less than 10 rows for each column a fold has too few of them to choose, and the choice of all rows is judged
-      if (length(found) == length(fixed)) found else fixed
+      if (length(found) == length(fixed)) found else fixed # a fold of which no fit is possible has no choice of its own
     })
     refits <- follow_again(samples, each_fixed, entries, noise, length(train) > FIRST_ROWS, run)
     Map(\(trail, fits) judge_trail(trail, fits, x, y, folds, run), trails, refits)
@@ -270,25 +270,28 @@ follow_again <- function(samples, fixed, entries, noise, have_more, run) {
   unname(split(trails, each(seq_len(choices + length(entries)))))
 }
 
-# Choices without a learnt metric: one factor of the spreads, and bandwidths for each column that maximise the marginal
+# Choices without a learnt metric: one factor of the spreads, and, `by_column`, bandwidths that maximise the marginal
 # likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
 # bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there. Twice
-# as many steps fit these rows better, and no others (NOTES.md).
-unlearnt_choices <- function(sample, spec, run) {
+# as many steps fit these rows better, and no others. Sums of the absolute differences of d columns are up to sqrt(d) times as
+# large as their norms, so that such a kernel starts with bandwidths as much larger (NOTES.md).
+unlearnt_choices <- function(sample, by_column, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
   kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
   spec$kernel <- kernels[[1]]
   start <- choose_on_sample(few, spec, run)
   if (is.null(start)) return(NULL)
   start$kernel <- spec$kernel
-  if (ncol(few$points) > nrow(few$y) / ROWS_BY_COLUMN) return(list(start))
+  if (!by_column) return(list(start))
   Reduce(\(last, kernel) {
     steps <- if (identical(last, start)) FIRST_STEPS else LATER_STEPS
-    choose_by_column(few, replace(last, "kernel", list(kernel)), spec, run, "likelihood", steps)
+    wider <- if (has_directions(last$kernel) && !has_directions(kernel)) sqrt(ncol(few$points)) else 1
+    from <- replace(last, c("kernel", "bandwidth"), list(kernel, wider * last$bandwidth))
+    choose_by_column(few, from, spec, run, "likelihood", steps)
   }, kernels, start, accumulate = TRUE)
 }
 
-LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32")
+LIKELIHOOD_KERNELS <- c("gaussian", "matern52", "matern32", "product_laplacian")
 FIRST_STEPS <- 20
 LATER_STEPS <- 10
 LIKELIHOOD_ROWS <- 300
