@@ -255,9 +255,8 @@ judge_portfolio <- function(sample, spec, run, finalists, has_plain) {
   })
 }
 
-# With fewer rows for each column, bandwidths that maximise the likelihood of rows look much better there than elsewhere. So each
-# fold chooses them without the rows held out: with 12 rows for each column errors are 0.98 times as large, with 28 nothing
-# changes (NOTES.md).
+# With fewer rows for each column, bandwidths that maximise the likelihood of rows look much better there than elsewhere, so
+# that each fold chooses them without the rows held out: with 12 rows errors are 0.98 times as large, with 28 the same (NOTES.md).
 FOLD_ROWS_BY_COLUMN <- 20
 
 # For each choice that is fixed and each entry its trails in all samples. `fixed`: the choices of each sample.
@@ -271,17 +270,16 @@ follow_again <- function(samples, fixed, entries, noise, have_more, run) {
 }
 
 # Choices without a learnt metric: one factor of the spreads, and, `by_column`, bandwidths that maximise the marginal
-# likelihood of some rows, which are better than learnt metrics where few columns matter and the response is smooth. The
-# bandwidths of the Gaussian kernel are the start for kernels of rougher functions, so that LATER_STEPS are enough there. Twice
-# as many steps fit these rows better, and no others. Sums of the absolute differences of d columns are up to sqrt(d) times as
-# large as their norms, so that such a kernel starts with bandwidths as much larger (NOTES.md).
+# likelihood of some rows, which are better than learnt metrics where few columns matter or the response is smooth. The
+# bandwidths of one kernel are the start for the next one, so that LATER_STEPS are enough there; twice as many steps fit these
+# rows better, and no others. Sums of the absolute differences of d columns are up to sqrt(d) times as large as their norms:
+# such a kernel starts with bandwidths as much larger (NOTES.md).
 unlearnt_choices <- function(sample, by_column, spec, run) {
   few <- first_of_sample(sample, LIKELIHOOD_ROWS)
   kernels <- if (is.null(spec$kernel)) lapply(LIKELIHOOD_KERNELS, kernel_spec) else list(spec$kernel)
-  spec$kernel <- kernels[[1]]
-  start <- choose_on_sample(few, spec, run)
+  start <- choose_on_sample(few, replace(spec, "kernel", kernels[1]), run)
   if (is.null(start)) return(NULL)
-  start$kernel <- spec$kernel
+  start$kernel <- kernels[[1]]
   if (!by_column) return(list(start))
   Reduce(\(last, kernel) {
     steps <- if (identical(last, start)) FIRST_STEPS else LATER_STEPS

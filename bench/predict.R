@@ -3,7 +3,7 @@
 #
 #   Rscript bench/predict.R [--quick] [--sets PATTERN] [--splits 5] [--rows 10000] [--ours default,plain,tuned]
 #     [--tune-seconds 60] [--peers-cache FOLDER] [--cached] [--peers-only] [--peers NAMES] [--search-seconds 600]
-#     [--backend cuda] [--save]
+#     [--peers-machine TEXT] [--backend cuda] [--save]
 #
 # Each split tests another fifth of the rows, at most 10,000, and trains on the other rows, at most --rows of them.
 # By default there are five splits for sets of up to 3,000 rows and two for others. --quick: sets of up to 2,000 rows,
@@ -12,13 +12,14 @@
 # Peers: predict-peers.R has the peers in R, predict_peers.py the peers in Python. The environment variable PYTHON names
 # interpreters. Predictions of peers stay in FOLDER (default: bench/data/peers) and are not computed again. --cached
 # computes none, --peers-only computes the peers alone. A search of settings for boosted trees ends after
-# --search-seconds (see predict_peers.py).
+# --search-seconds (see predict_peers.py). --peers-machine says in the head where peers ran, if that was elsewhere.
 #
 # error: root mean square error in standard deviations of the response. For classes: the mean log loss (probabilities
 #   below 1e-6 count as 1e-6), and the share of wrong classes. All are means over the splits.
 # ratio: error over the error of the best peer. The best peer is chosen by these errors, in its own favour. If its error
 #   is 0, half a test row counts as wrong.
 # +-: standard error of the difference to the best peer, over test rows, as a share of the peer's error.
+# worse by 1 SE of tune_ridge(): than the default, on the same test rows.
 
 source("bench/common.R")
 source("bench/predict-sets.R")
@@ -32,6 +33,7 @@ ours <- option_values("--ours", c("default", "plain", "tuned"))
 tune_seconds <- as.numeric(option("--tune-seconds", 60))
 control <- flash_control(backend = option("--backend", "auto"))
 bench_start("predict.R", "Predictions without tuning by hand, beside other methods")
+if (!is.null(option("--peers-machine"))) cat("peers    ", option("--peers-machine"), "\n\n", sep = "")
 
 OURS <- list(
   default = \(x, y) kernel_ridge(x, y, control = control),
@@ -130,7 +132,11 @@ measure_set <- function(set, parts) {
       seconds = vapply(results, \(splits) mean(vapply(splits, \(result) result$seconds, 0)), 0),
       noise = vapply(intersect(ours, names(errors)), \(method) {
         if (length(best) == 0) NA else difference_error(losses[[method]], losses[[best]], measure)
-      }, 0)
+      }, 0),
+      gained = if (all(c("default", "tuned") %in% names(losses))) {
+        c(errors[["tuned"]] / errors[["default"]] - 1,
+          difference_error(losses$tuned, losses$default, measure) / errors[["default"]])
+      }
     )
   })
 }
@@ -195,6 +201,21 @@ summary_line <- function(lines, method, what, among) {
   ))
 }
 
+# tune_ridge() beside the default on each set whose error differs.
+tuned_table <- function(lines) {
+  lines <- Filter(\(line) !is.null(line$gained), lines)
+  if (length(lines) == 0) return(invisible())
+  change <- vapply(lines, \(line) line$gained[1], 0)
+  noise <- vapply(lines, \(line) line$gained[2], 0)
+  cat("\ntune_ridge() beside the default:", length(lines), "errors,", sum(change < 0), "less,", sum(change > 0), "more,",
+      sum(change > noise), "worse by 1 SE\n")
+  table <- data.frame(
+    set = vapply(lines, `[[`, "", "name"), error = vapply(lines, `[[`, "", "measure"), ratio = digits(1 + change, "%.3f"),
+    `+-` = digits(noise, "%.3f"), check.names = FALSE
+  )
+  if (any(change != 0)) show_table(table[change != 0, ])
+}
+
 # ---- all sets -----------------------------------------------------------------------------------
 
 lines <- list()
@@ -224,3 +245,4 @@ if (length(compared) > 0) {
     summary_line(lines, method, "wrong", "wrong")
   }
 }
+tuned_table(lines)
