@@ -70,7 +70,7 @@ JUDGED_ROWS <- 500
 judged_folds <- function(n) seq_len(max(1, min(FOLDS, ceiling(FOLDS * JUDGED_ROWS / n))))
 
 # A data frame with the mean loss of each way (squared error, or that of the family), the standard error of its difference to
-# the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than a standard error
+# the default, and the way that is `chosen`: the one with the least loss, if the default is worse by more than two standard errors
 # and the half of the time that the comparison has is not over before its end. It ends after a fold when no other
 # way is better than the default so far.
 judge_ways <- function(ways, task, run) {
@@ -90,7 +90,7 @@ judge_ways <- function(ways, task, run) {
   }
   is_complete <- nrow(losses) == sum(fold %in% held_out)
   best <- which.min(colMeans(losses))
-  better <- is_complete && isTRUE(mean(gain[, best]) > error[best])
+  better <- is_complete && isTRUE(mean(gain[, best]) > 2 * error[best])
   data.frame(
     way = ways, loss = colMeans(losses), standard_error = error, chosen = seq_along(ways) == if (better) best else 1
   )

@@ -5,8 +5,8 @@
 #'
 #' @details
 #' **Ways to choose.** Each way chooses again without the rows at which it is judged: up to five folds, until they
-#' have 500 rows or no way is ahead of the default. The best way replaces the default if it is better by more than a standard
-#' error. With a given `kernel` or `bandwidth` the criterion alone chooses.
+#' have 500 rows or no way is ahead of the default. The best way replaces the default if it is better by more than two standard
+#' errors. With a given `kernel` or `bandwidth` the criterion alone chooses.
 #'
 #' **Terms.** For a formula with `k()` the criterion is the restricted likelihood of `rows` rows.
 #'
@@ -251,13 +251,13 @@ tune_rows <- function(rows, y, spec, asked, run) {
 
 tune_drawn <- function(rows, response, weights, spec, asked, run) {
   started <- proc.time()[["elapsed"]]
-  task <- tuning_task(rows, response, weights, spec, asked)
+  size <- size_by_default(rows, spec, asked, ncol(response$y), run)
+  task <- tuning_task(rows, response, weights, replace(spec, names(size), size), asked)
   ways <- ways_of(rows, spec, asked)
   judged <- if (length(ways) > 1) judge_ways(ways, task, run)
   way <- if (is.null(judged)) ways else judged$way[judged$chosen]
   until <- unclass(Sys.time()) + max(0, asked$seconds - (proc.time()[["elapsed"]] - started))
   found <- choose_by_way(way, task, until, run)
-  size <- size_by_default(rows, spec, asked, ncol(response$y), run)
   spec[c("kernel", "bandwidth", "lambda")] <- found[c("kernel", "bandwidth", "lambda")]
   held <- if (compares(asked)) {
     compared <- compared_values(rows$n, size, spec$lambda, asked)

@@ -33,6 +33,7 @@ ours <- option_values("--ours", c("default", "plain", "tuned"))
 tune_seconds <- as.numeric(option("--tune-seconds", 60))
 control <- flash_control(backend = option("--backend", "auto"))
 bench_start("predict.R", "Predictions without tuning by hand, beside other methods")
+options(width = 160) # predict-standing.R reads the table of peers
 if (!is.null(option("--peers-machine"))) cat("peers    ", option("--peers-machine"), "\n\n", sep = "")
 
 OURS <- list(
@@ -207,6 +208,7 @@ tuned_table <- function(lines) {
   if (length(lines) == 0) return(invisible())
   change <- vapply(lines, \(line) line$gained[1], 0)
   noise <- vapply(lines, \(line) line$gained[2], 0)
+  change[is.nan(change)] <- 0 # no errors at all
   cat("\ntune_ridge() beside the default:", length(lines), "errors,", sum(change < 0), "less,", sum(change > 0), "more,",
       sum(change > noise), "worse by 1 SE\n")
   table <- data.frame(

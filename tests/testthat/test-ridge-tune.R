@@ -400,12 +400,12 @@ test_that("ways to choose are compared at rows that they have not seen, and the 
   expect_equal(as.vector(found), (predict(fit, case$x[fold == 1, ]) - case$y[fold == 1])^2, ignore_attr = TRUE)
 })
 
-test_that("the best way is chosen if the default is worse by more than a standard error", {
+test_that("the best way is chosen if the default is worse by more than two standard errors", {
   case <- tune_case(40)
   up_and_down <- rep_len(c(-1, 1), 40)
-  for (gain in c(0.9, 1.1) * stats::sd(up_and_down) / sqrt(40)) {
+  for (gain in c(1.9, 2.1) * stats::sd(up_and_down) / sqrt(40)) {
     replace_in_package("losses_of_ways", \(ways, data, held, ...) cbind(up_and_down, -gain, 0.1)[held, ])
     ways <- tune_ridge(case$x, case$y, rows = 30)$search$ways
-    expect_identical(ways$way[ways$chosen], if (gain < 1 / sqrt(40)) "default" else "plain")
+    expect_identical(ways$way[ways$chosen], if (gain < 2 / sqrt(40)) "default" else "plain")
   }
 })
