@@ -210,7 +210,7 @@ tuned_table <- function(lines) {
   noise <- vapply(lines, \(line) line$gained[2], 0)
   change[is.nan(change)] <- 0 # no errors at all
   cat("\ntune_ridge() beside the default:", length(lines), "errors,", sum(change < 0), "less,", sum(change > 0), "more,",
-      sum(change > noise), "worse by 1 SE\n")
+      sum(change > noise, na.rm = TRUE), "worse by 1 SE\n")
   table <- data.frame(
     set = vapply(lines, `[[`, "", "name"), error = vapply(lines, `[[`, "", "measure"), ratio = digits(1 + change, "%.3f"),
     `+-` = digits(noise, "%.3f"), check.names = FALSE
