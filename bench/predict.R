@@ -134,9 +134,8 @@ measure_set <- function(set, parts) {
       noise = vapply(intersect(ours, names(errors)), \(method) {
         if (length(best) == 0) NA else difference_error(losses[[method]], losses[[best]], measure)
       }, 0),
-      gained = if (all(c("default", "tuned") %in% names(losses))) {
-        c(errors[["tuned"]] / errors[["default"]] - 1,
-          difference_error(losses$tuned, losses$default, measure) / errors[["default"]])
+      noise_of_tuning = if (all(c("default", "tuned") %in% names(losses))) {
+        difference_error(losses$tuned, losses$default, measure)
       }
     )
   })
@@ -202,20 +201,20 @@ summary_line <- function(lines, method, what, among) {
   ))
 }
 
-# tune_ridge() beside the default on each set whose error differs.
+# tune_ridge() beside the default, with a line for each error that differs.
 tuned_table <- function(lines) {
-  lines <- Filter(\(line) !is.null(line$gained), lines)
+  lines <- Filter(\(line) !is.null(line$noise_of_tuning), lines)
   if (length(lines) == 0) return(invisible())
-  change <- vapply(lines, \(line) line$gained[1], 0)
-  noise <- vapply(lines, \(line) line$gained[2], 0)
-  change[is.nan(change)] <- 0 # no errors at all
-  cat("\ntune_ridge() beside the default:", length(lines), "errors,", sum(change < 0), "less,", sum(change > 0), "more,",
-      sum(change > noise, na.rm = TRUE), "worse by 1 SE\n")
+  default <- vapply(lines, \(line) at_least(line$errors[["default"]], line), 0)
+  ratio <- vapply(lines, \(line) at_least(line$errors[["tuned"]], line), 0) / default
+  noise <- vapply(lines, `[[`, 0, "noise_of_tuning") / default
+  cat("\ntune_ridge() beside the default:", length(lines), "errors,", sum(ratio < 1), "less,", sum(ratio > 1), "more,",
+      sum(ratio - 1 > noise), "worse by 1 SE\n")
   table <- data.frame(
-    set = vapply(lines, `[[`, "", "name"), error = vapply(lines, `[[`, "", "measure"), ratio = digits(1 + change, "%.3f"),
+    set = vapply(lines, `[[`, "", "name"), error = vapply(lines, `[[`, "", "measure"), ratio = digits(ratio, "%.3f"),
     `+-` = digits(noise, "%.3f"), check.names = FALSE
   )
-  if (any(change != 0)) show_table(table[change != 0, ])
+  if (any(ratio != 1)) show_table(table[ratio != 1, ])
 }
 
 # ---- all sets -----------------------------------------------------------------------------------

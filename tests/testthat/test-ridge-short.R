@@ -36,8 +36,10 @@ test_that("add_short_range() compares leave-one-out errors of the sums of both k
   expect_identical(add_short_range(choice, sample, list(lambda = 1), run)$noise, choice$noise)
 })
 
-test_that("kernel_ridge() predicts rows at known places by a term of short range", {
+test_that("kernel_ridge() predicts rows at known places by a term of short range, and tune_ridge() keeps it", {
   fit <- kernel_ridge(clustered$x[in_fit, ], clustered$y[in_fit])
+  tuned <- tune_ridge(clustered$x[in_fit, ], clustered$y[in_fit], seconds = 1e-3) # the default, as there is no time for more
+  expect_identical(coef(tuned), coef(fit))
   expect_output(print(fit), "0.05 times as wide one with share 0.3")
   new <- clustered$x[-in_fit, ]
   # the levels, which no smooth function of the columns has, have standard deviation 1
